@@ -1,0 +1,129 @@
+"""Agents: who works in a session, what each may use, and in which mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from hilum.messages import Layer
+from hilum.state import Conversation
+from hilum.tools import RISKS, Tool, injected
+
+if TYPE_CHECKING:
+    import trio
+
+    from hilum.prompt import Pieces
+    from hilum.session import Session
+
+
+@attrs.frozen
+class ToolFilter:
+    """Which tools may be used. Entries are names, patterns (``mcp__*``) or what a tool touches (``read``, ``write`` …).
+
+    Args:
+        allow: Only these; ``None`` for all.
+        deny: Never these, whatever ``allow`` says.
+    """
+
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+
+    def admits(self, name: str, risk: str) -> bool:
+        """Whether a tool of this name and risk passes."""
+
+        def named(entries: Sequence[str]) -> bool:
+            return any(e == risk if e in RISKS else fnmatchcase(name, e) for e in entries)
+
+        return (self.allow is None or named(self.allow)) and not named(self.deny)
+
+
+@attrs.frozen
+class Mode:
+    """A way of working: which tools there are, and which of them are asked for each time.
+
+    Args:
+        name: For example ``plan``.
+        tools: The tools there are.
+        ask: Risks whose calls the user confirms, whatever the approval policy.
+        description: One line for faces.
+    """
+
+    name: str
+    tools: ToolFilter = ToolFilter()
+    ask: frozenset[str] = frozenset()
+    description: str = ""
+
+
+@attrs.frozen
+class Profile:
+    """What an agent is: its instructions, model, tools and limits. ``None`` takes the session's setting.
+
+    Args:
+        name: Name, ``main`` for the session's own agent.
+        prompt: Instructions of its own, a layer of its system prompt.
+        model: ``provider/name`` or a role; empty for the session's model.
+        tools: Which tools it may use.
+        turns: Most model calls of a run.
+        timeout: Seconds a run may take.
+        token_limit: Tokens a run may use.
+    """
+
+    name: str = "main"
+    prompt: str = ""
+    model: str = ""
+    tools: ToolFilter = ToolFilter()
+    turns: int | None = None
+    timeout: float | None = None
+    token_limit: int | None = None
+
+
+@attrs.define(eq=False)
+class Agent:
+    """An actor in a session: a profile and a conversation of its own.
+
+    Attributes:
+        name: Unique in the session.
+        session: Its session.
+        profile: What it is.
+        parent: Name of the agent that made it, empty for none.
+        conversation: Its messages and where its run stands.
+    """
+
+    name: str
+    session: Session
+    profile: Profile
+    parent: str = ""
+    conversation: Conversation = attrs.field(factory=Conversation)
+    pieces: dict[str, Pieces] = attrs.field(factory=dict, repr=False)
+    good_layers: dict[str, tuple[Layer, ...]] = attrs.field(factory=dict, repr=False)
+    starting: str = attrs.field(default="", repr=False)
+    scope: trio.CancelScope | None = attrs.field(default=None, repr=False)
+
+    @property
+    def mode(self) -> Mode:
+        """The mode the session is in."""
+        return self.session.mode
+
+    @property
+    def model(self) -> str:
+        """Name or role of the model it asks."""
+        return self.profile.model or self.session.model
+
+    def limit(self, name: str) -> Any:
+        """Give a limit (``turns``, ``timeout``, ``token_limit``): the profile's, else the setting."""
+        own = getattr(self.profile, name)
+        return getattr(self.session.options, name) if own is None else own
+
+    def tools(self) -> list[Tool]:
+        """The tools it may use now, by mode and profile, in the order they were provided."""
+        return [tool for tool in self.session.tools.values() if self.admits(tool)]
+
+    def admits(self, tool: Tool) -> bool:
+        """Whether mode and profile let it use a tool."""
+        return self.mode.tools.admits(tool.name, tool.risk) and self.profile.tools.admits(tool.name, tool.risk)
+
+
+injected[Agent] = lambda call: call.agent

@@ -1,0 +1,169 @@
+"""The error tree, and the codes that users, models and programs see.
+
+::
+
+    HilumError(code, message, hint)     what happened, and what to do next
+    ├── UsageError                      the request cannot be met as it stands
+    │   └── SettingsError               settings that do not parse; names every mistake at once
+    ├── StoreError                      the session store cannot do what was asked
+    ├── PluginError                     a plugin broke its contract
+    ├── ModelError                      a model call failed; says how, so that the kernel can decide about a retry
+    └── ToolError                       a tool tells the model what went wrong
+        ├── ToolDenied                  the call was refused
+        └── NeedsUser                   only the user can help; the model must explain and ask
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+E_APPROVAL_TIMEOUT = "E_APPROVAL_TIMEOUT"
+E_BAD_ARGS = "E_BAD_ARGS"
+E_BLOCKED = "E_BLOCKED"
+E_BUSY = "E_BUSY"
+E_CMD_FAIL = "E_CMD_FAIL"
+E_DENIED = "E_DENIED"
+E_FAILED = "E_FAILED"
+E_FILE_NOT_FOUND = "E_FILE_NOT_FOUND"
+E_INTERNAL = "E_INTERNAL"
+E_INTERRUPTED = "E_INTERRUPTED"
+E_LLM_429 = "E_LLM_429"
+E_LLM_AUTH = "E_LLM_AUTH"
+E_LLM_FAIL = "E_LLM_FAIL"
+E_LLM_TIMEOUT = "E_LLM_TIMEOUT"
+E_MULTIPLE_MATCHES = "E_MULTIPLE_MATCHES"
+E_NO_MODEL = "E_NO_MODEL"
+E_NOT_FOUND = "E_NOT_FOUND"
+E_PATH_TRAVERSAL = "E_PATH_TRAVERSAL"
+E_PLUGIN = "E_PLUGIN"
+E_READBACK_FAIL = "E_READBACK_FAIL"
+E_REJECTED = "E_REJECTED"
+E_REPEATED = "E_REPEATED"
+E_SETTINGS = "E_SETTINGS"
+E_STALE = "E_STALE"
+E_STOPPED = "E_STOPPED"
+E_STORE = "E_STORE"
+E_TIMEOUT = "E_TIMEOUT"
+E_TOKEN_LIMIT = "E_TOKEN_LIMIT"
+E_TURN_LIMIT = "E_TURN_LIMIT"
+E_UNKNOWN = "E_UNKNOWN"
+E_UNKNOWN_TOOL = "E_UNKNOWN_TOOL"
+
+
+class HilumError(Exception):
+    """An error with a code, one sentence of what happened, and one of what to do.
+
+    Args:
+        message: What happened, one sentence.
+        code: A stable code, ``E_…``.
+        hint: What to do next, one sentence; may be empty.
+    """
+
+    code = E_INTERNAL
+
+    def __init__(self, message: str, *, code: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or type(self).code
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+
+class UsageError(HilumError):
+    """The request cannot be met as it stands: an unknown name, a missing folder, an impossible combination."""
+
+    code = E_UNKNOWN
+
+
+class SettingsError(UsageError):
+    """Settings that do not parse. ``problems`` holds every mistake, each with file and key."""
+
+    code = E_SETTINGS
+
+    def __init__(self, problems: Sequence[str], *, hint: str = "") -> None:
+        self.problems = list(problems)
+        count = "a mistake" if len(self.problems) == 1 else f"{len(self.problems)} mistakes"
+        super().__init__(f"The settings have {count}:\n" + "\n".join(f"  {p}" for p in self.problems), hint=hint)
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}".strip()
+
+
+class StoreError(HilumError):
+    """The session store cannot do what was asked: not found, in use, damaged, disk full."""
+
+    code = E_STORE
+
+
+class PluginError(HilumError):
+    """A plugin broke its contract. ``plugin`` and ``hook`` name the place."""
+
+    code = E_PLUGIN
+
+    def __init__(self, message: str, *, plugin: str, hook: str = "", code: str = "", hint: str = "") -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.plugin = plugin
+        self.hook = hook
+
+
+class ModelError(HilumError):
+    """A model call failed. Gateways raise it and never retry; the kernel decides (requirement M3).
+
+    Args:
+        message: What happened, one sentence.
+        kind: ``timeout`` (no byte in time), ``rate_limit``, ``auth``, ``server`` (5xx, or an error event in the stream),
+            ``broken`` (the stream broke off, or could not be read), ``connect``, ``too_long`` (the prompt exceeds the
+            window) or ``request`` (refused for another reason).
+        status: HTTP status, 0 where there was none.
+        retry_after: Seconds the provider asks to wait, if it says.
+        hint: What to do next.
+    """
+
+    KINDS = {"timeout": E_LLM_TIMEOUT, "rate_limit": E_LLM_429, "auth": E_LLM_AUTH}
+
+    def __init__(
+        self, message: str, *, kind: str, status: int = 0, retry_after: float | None = None, hint: str = ""
+    ) -> None:
+        super().__init__(message, code=self.KINDS.get(kind, E_LLM_FAIL), hint=hint)
+        self.kind = kind
+        self.status = status
+        self.retry_after = retry_after
+
+
+class ToolError(HilumError):
+    """A tool tells the model what went wrong. The message and the hint go to the model as they are."""
+
+    code = E_FAILED
+
+
+class ToolDenied(ToolError):
+    """The call was refused; the model should change its plan."""
+
+    code = E_DENIED
+
+
+class NeedsUser(ToolError):
+    """Only the user can help. The user is told, and the model is made to explain and ask."""
+
+    code = E_FAILED
+
+
+def unknown(kind: str, name: str, known: Iterable[str], *, hint: str = "") -> UsageError:
+    """Build the error for a name that is not known, with near names as the hint.
+
+    Args:
+        kind: What was named, for example ``model``.
+        name: The name as given.
+        known: All names that would have been right.
+        hint: Used where no near name exists.
+    """
+    names = sorted(known)
+    near = get_close_matches(name, names, n=3, cutoff=0.5)
+    if near:
+        hint = f"Did you mean {' or '.join(near)}?"
+    elif not hint and names:
+        hint = f"Known: {', '.join(names[:20])}."
+    return UsageError(f"There is no {kind} {name!r}.", code=E_UNKNOWN, hint=hint)

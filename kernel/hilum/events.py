@@ -1,0 +1,296 @@
+"""The events of a session: facts, written once, in order. State is a fold over them (``hilum.state``).
+
+The names of the *phase events* are those of the design: each phase of the loop ends in exactly one of them. The others tell
+what a face or a trace wants to know and change no phase.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import msgspec
+
+from hilum.messages import AssistantMessage, Data, Layer, ToolCall, ToolResult, ToolSpec, Usage, UserMessage
+
+State = Literal[
+    "idle",
+    "queued",
+    "preparing",
+    "thinking",
+    "waiting_for_tool",
+    "waiting_for_approval",
+    "completed",
+    "partial_success",
+    "failed",
+    "stopped",
+    "timed_out",
+    "interrupted",
+]
+FINAL: frozenset[str] = frozenset({"completed", "partial_success", "failed", "stopped", "timed_out", "interrupted"})
+
+
+def _tag(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+class Event(Data, frozen=True, tag=_tag, kw_only=True):
+    """Base of all events.
+
+    ``seq`` counts from 1 without gaps in a session, ``at`` is Unix time in seconds, ``agent`` and ``run`` say whose it is
+    (empty for the session's own).
+    """
+
+    seq: int = 0
+    at: float = 0.0
+    agent: str = ""
+    run: str = ""
+
+
+class SessionOpened(Event, frozen=True):
+    """The first event of a session. ``forked`` is the session it was forked from."""
+
+    session: str
+    workspace: str
+    kind: str = "main"
+    version: str = ""
+    forked: str = ""
+
+
+class SessionChanged(Event, frozen=True):
+    """A command to the session changed what holds from the next turn on; fields that stay are ``None``."""
+
+    mode: str | None = None
+    model: str | None = None
+    approve: str | None = None
+
+
+class AgentStarted(Event, frozen=True):
+    """An agent joined the session. ``profile`` is what it may do, as plain data."""
+
+    parent: str = ""
+    profile: dict[str, Any] = {}
+
+
+class PromptQueued(Event, frozen=True):
+    """A prompt arrived while the agent was busy; it runs next."""
+
+    text: str
+
+
+class RunStarted(Event, frozen=True):
+    """Phase event: a run began, with the user's message and the context gathered for it."""
+
+    text: str
+    message: UserMessage
+    model: str = ""
+    mode: str = ""
+
+
+class LayersSealed(Event, frozen=True):
+    """Phase event: the system prompt and the tool list were built; ``cause`` says why now."""
+
+    layers: tuple[Layer, ...]
+    tools: tuple[ToolSpec, ...]
+    cause: Literal["run", "trim", "mode", "model"] = "run"
+    mode: str = ""
+    model: str = ""
+
+
+class Trimmed(Event, frozen=True):
+    """Phase event: the conversation was cut to fit the window (see ``Trim``)."""
+
+    upto: int = 0
+    summary: str = ""
+    thinned: dict[str, str] = {}
+    before: int = 0
+    after: int = 0
+
+
+class ModelStarted(Event, frozen=True):
+    """Phase event: a request goes out. A new attempt means: drop what was shown of the one before."""
+
+    attempt: int = 1
+    model: str = ""
+    turn: int = 1
+
+
+class ModelFailed(Event, frozen=True):
+    """A request failed; ``action`` is what the kernel does about it, after ``wait`` seconds (``next``: with that model)."""
+
+    attempt: int
+    model: str
+    kind: str
+    code: str
+    message: str
+    action: Literal["retry", "fallback", "trim", "give_up"]
+    hint: str = ""
+    wait: float = 0.0
+    next: str = ""
+
+
+class ModelAnswered(Event, frozen=True):
+    """Phase event: a whole answer arrived. ``first`` and ``seconds`` are times since the request."""
+
+    message: AssistantMessage
+    usage: Usage = Usage()
+    first: float = 0.0
+    seconds: float = 0.0
+
+
+class ApprovalAsked(Event, frozen=True):
+    """Phase event of a call: the user must decide. ``digest`` binds the answer to exactly this call."""
+
+    id: str
+    call: ToolCall
+    risk: str
+    reason: str = ""
+    digest: str = ""
+    deadline: float = 0.0
+
+
+class ApprovalAnswered(Event, frozen=True):
+    """Phase event of a call: the decision. ``by`` is ``user``, ``timeout``, ``headless`` or ``stop``."""
+
+    id: str
+    accepted: bool
+    reason: str = ""
+    by: str = "user"
+    remember: Literal["once", "session"] = "once"
+
+
+class CallStarted(Event, frozen=True):
+    """Phase event of a call: it is about to run. ``effect`` decides what a resume does about it."""
+
+    call: ToolCall
+    risk: str = "execute"
+    effect: str = "once"
+    plugin: str = ""
+
+
+class CallDone(Event, frozen=True):
+    """Phase event of a call: it ended, was refused or was skipped."""
+
+    result: ToolResult
+    seconds: float = 0.0
+
+
+class RoundEnded(Event, frozen=True):
+    """Phase event: all calls of an answer have ended, or an answer was objected to.
+
+    ``notes`` go to the tail of the prompt, in order. ``layers`` are those the notes tell anew (an empty text: gone);
+    ``tools`` are the names that can be reached now, where that changed.
+    """
+
+    notes: tuple[str, ...] = ()
+    layers: tuple[Layer, ...] = ()
+    tools: tuple[str, ...] | None = None
+    objected: bool = False
+
+
+class RunEnded(Event, frozen=True):
+    """Phase event: the run is over. ``left`` says what is not done; ``code`` and ``error`` why it did not complete."""
+
+    state: State
+    text: str = ""
+    code: str = ""
+    error: str = ""
+    hint: str = ""
+    left: str = ""
+    turns: int = 0
+    seconds: float = 0.0
+    usage: Usage = Usage()
+
+
+class StateChanged(Event, frozen=True):
+    """The state of an agent changed; written with the event that changed it."""
+
+    state: State
+    previous: State
+
+
+class UserNeeded(Event, frozen=True):
+    """Something only the user can settle."""
+
+    code: str
+    message: str
+
+
+class ErrorRaised(Event, frozen=True):
+    """An error the user should see; also written when a run times out."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+class PluginFault(Event, frozen=True):
+    """A plugin failed in a hook, a lifespan or a tool; the session goes on without that contribution."""
+
+    plugin: str
+    hook: str
+    error: str
+    switched_off: bool = False
+
+
+class PluginEvent(Event, frozen=True):
+    """A fact of a plugin's own, named ``plugin.what``, with plain data."""
+
+    name: str
+    data: dict[str, Any] = {}
+
+
+AnyEvent = (
+    SessionOpened
+    | SessionChanged
+    | AgentStarted
+    | PromptQueued
+    | RunStarted
+    | LayersSealed
+    | Trimmed
+    | ModelStarted
+    | ModelFailed
+    | ModelAnswered
+    | ApprovalAsked
+    | ApprovalAnswered
+    | CallStarted
+    | CallDone
+    | RoundEnded
+    | RunEnded
+    | StateChanged
+    | UserNeeded
+    | ErrorRaised
+    | PluginFault
+    | PluginEvent
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+
+class Delta(Data, frozen=True):
+    """A piece of output on its way: never stored. ``seq`` is the event it belongs to (``ModelStarted`` or ``CallStarted``).
+
+    ``kind`` is ``text``, ``thinking``, ``arguments`` (of the call ``call_id``) or ``output`` (of a running call).
+    """
+
+    seq: int
+    agent: str
+    run: str
+    kind: Literal["text", "thinking", "arguments", "output"]
+    text: str
+    call_id: str = ""
+
+
+def encode(event: Event) -> bytes:
+    """Encode an event as one line of JSON, without the newline."""
+    return _encoder.encode(event)
+
+
+def decode(data: bytes | str) -> AnyEvent:
+    """Decode what ``encode`` wrote.
+
+    Raises:
+        msgspec.DecodeError: The text is not an event.
+    """
+    return _decoder.decode(data)

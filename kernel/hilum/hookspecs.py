@@ -1,0 +1,210 @@
+"""The map of the program: every hook, when it is called, how implementations combine, and what a failure means.
+
+An implementation is a function of the same name, marked with ``@hookimpl``, that takes the arguments it wants. It stands in
+a plugin module, or on the half a plugin yields from ``open_session``. Order: ``tryfirst``, plugin order, module before half,
+``trylast``. Shapes:
+
+- ``collect``: plain ``def``; every implementation gives an iterable; all are joined.
+- ``gather``: all at once; answers in plugin order; ``None`` is left out.
+- ``first``: one after another until one gives something other than ``None``.
+- ``pipe``: each gets the value the one before gave; ``None`` leaves it as it is.
+- ``gate``: all are asked; the strictest answer wins; a failure or a missed deadline counts as the strictest.
+- ``supervised``: a lifespan: what is yielded is the plugin's half, the rest runs when it closes.
+
+Except for ``collect``, an implementation may be ``def`` (runs inline, must not block) or ``async def``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import attrs
+import pluggy
+
+from hilum.context import Request
+from hilum.messages import AssistantMessage, Block, Layer, Message, ToolCall, ToolResult, Trim
+from hilum.models import Provider
+from hilum.processes import Command
+from hilum.store import Store
+from hilum.tools import Tool
+
+if TYPE_CHECKING:
+    from hilum.agents import Agent
+    from hilum.kernel import Kernel
+    from hilum.session import Session
+
+PROJECT = "hilum"
+hookimpl = pluggy.HookimplMarker(PROJECT)
+_mark = pluggy.HookspecMarker(PROJECT)
+F = TypeVar("F", bound=Callable[..., Any])
+Shape = Literal["collect", "gather", "first", "pipe", "gate", "supervised"]
+
+
+@attrs.frozen
+class Spec:
+    """How the kernel calls a hook.
+
+    Args:
+        shape: How implementations combine (see above).
+        deadline: Seconds an implementation may take.
+        fault: What a failure means, in words, for the reference.
+    """
+
+    shape: Shape
+    deadline: float
+    fault: str
+
+
+def hookspec(*, shape: Shape, deadline: float = 5.0, fault: str) -> Callable[[F], F]:
+    """Declare a hook: its shape, its deadline in seconds, and what a failure means."""
+
+    def mark(function: F) -> F:
+        function.hilum_spec_info = Spec(shape, deadline, fault)  # type: ignore[attr-defined]
+        return _mark(function)
+
+    return mark
+
+
+@attrs.frozen
+class Verdict:
+    """What a gate says of a call: ``allow`` it, ``ask`` the user, or ``deny`` it. The strictest of all verdicts wins."""
+
+    kind: Literal["allow", "ask", "deny"]
+    reason: str = ""
+
+    @property
+    def rank(self) -> int:
+        """How strict it is."""
+        return ("allow", "ask", "deny").index(self.kind)
+
+
+def allow(reason: str = "") -> Verdict:
+    """Let the call run, unless somebody is stricter."""
+    return Verdict("allow", reason)
+
+
+def ask(reason: str) -> Verdict:
+    """Let the user decide."""
+    return Verdict("ask", reason)
+
+
+def deny(reason: str) -> Verdict:
+    """Refuse the call; the reason goes to the model."""
+    return Verdict("deny", reason)
+
+
+@attrs.frozen
+class Interpretation:
+    """What a prompt means.
+
+    Args:
+        text: The text for the agent.
+        agent: Name of the agent it addresses.
+        reply: Set when the prompt was a command that is done: the text to show; no agent runs.
+    """
+
+    text: str
+    agent: str = "main"
+    reply: str | None = None
+
+
+# --- lifespans -----------------------------------------------------------------------------------------------------------
+
+
+@hookspec(shape="supervised", deadline=30.0, fault="plugin off")
+async def open_kernel(kernel: Kernel) -> AsyncIterator[object]:
+    """Live as long as the kernel: connections and caches shared by all sessions.
+
+    An async generator that yields once; what it yields is the plugin's kernel half (``kernel.half(Type)``). Code after the
+    ``yield`` runs when the kernel closes. It runs in a task of its own: a crash ends this plugin and nothing else.
+    """
+    yield None
+
+
+@hookspec(shape="supervised", deadline=30.0, fault="plugin off")
+async def open_session(session: Session) -> AsyncIterator[object]:
+    """Live as long as a session. What it yields is the plugin's half: an object whose ``@hookimpl`` methods join the
+    session's hooks and whose state is the session's.
+
+    A plain function that returns the half will do where nothing needs closing.
+    """
+    yield None
+
+
+# --- what plugins provide ------------------------------------------------------------------------------------------------
+
+
+@hookspec(shape="collect", fault="left out")
+def provide_models(kernel: Kernel) -> Iterable[Provider]:
+    """Give providers of models; each serves the names that begin with its own and a slash."""
+    return ()
+
+
+@hookspec(shape="first", deadline=30.0, fault="next one")
+async def provide_store(kernel: Kernel) -> Store | None:
+    """Give the store that keeps sessions. Without one they live in memory."""
+
+
+@hookspec(shape="collect", fault="left out")
+def provide_tools(session: Session) -> Iterable[Tool]:
+    """Give tools. Asked when the halves are open, and again after ``session.tools_changed()``."""
+    return ()
+
+
+# --- a prompt on its way -------------------------------------------------------------------------------------------------
+
+
+@hookspec(shape="first", deadline=10.0, fault="next one")
+async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
+    """Say what a prompt means: it addresses an agent, or is a command. ``None`` leaves it to the next, at last it is text."""
+
+
+@hookspec(shape="gather", deadline=10.0, fault="left out")
+async def gather_context(agent: Agent, request: Request) -> Sequence[Block] | None:
+    """Give blocks of context for a prompt, once per run. They join the user's message, best first, within the budget."""
+
+
+@hookspec(shape="gather", deadline=5.0, fault="last good layer")
+def build_prompt_layer(agent: Agent) -> Layer | Sequence[Layer] | None:
+    """Give layers of the system prompt. Asked before each model call, so be quick and give the same text for the same state:
+    what changes within a run becomes a note at the tail, and takes its place in the prompt at the next run.
+    """
+
+
+@hookspec(shape="first", deadline=300.0, fault="next one; at last plain dropping")
+async def trim_context(agent: Agent, messages: Sequence[Message], budget: int) -> Trim | None:
+    """Say how to make the conversation fit ``budget`` tokens. Asked only when it is over it."""
+
+
+# --- tool calls ----------------------------------------------------------------------------------------------------------
+
+
+@hookspec(shape="gate", deadline=10.0, fault="deny")
+async def on_tool_call(agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+    """Allow a call, have the user asked, or deny it; ``None`` is no opinion. ``call.arguments`` are checked JSON by then."""
+
+
+@hookspec(shape="pipe", deadline=10.0, fault="deny")
+async def wrap_process(session: Session, command: Command) -> Command | None:
+    """Change a command before any plugin's child process starts: sandbox, environment. Raise ``ToolDenied`` to refuse it."""
+
+
+@hookspec(shape="pipe", deadline=10.0, fault="result withheld")
+async def check_result(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult | None:
+    """Change a result before it is logged and seen by anyone: redact, neutralise, shorten."""
+
+
+@hookspec(shape="gather", deadline=5.0, fault="left out")
+async def remind(agent: Agent, results: Sequence[ToolResult]) -> str | None:
+    """Give a short note for the tail after a round of calls."""
+
+
+@hookspec(shape="gate", deadline=30.0, fault="object")
+async def check_answer(agent: Agent, message: AssistantMessage) -> str | None:
+    """Object to a final answer: the text goes back to the model, which tries again (at most three times). ``None`` passes."""
+
+
+HOOKS: dict[str, Spec] = {
+    name: value.hilum_spec_info for name, value in dict(globals()).items() if hasattr(value, "hilum_spec_info")
+}

@@ -1,0 +1,171 @@
+"""The data a conversation is made of: parts, messages, prompt layers, context blocks, tool descriptions.
+
+Everything here is a frozen struct with one wire format (JSON with a ``type`` tag), written to the log as it is. Every part
+says where it comes from: what did not come from the user or the model is data, never an instruction.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class Data(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Base of all data structs: frozen, default values left out of the encoding."""
+
+
+class Text(Data, frozen=True, tag="text"):
+    """A piece of text. ``source`` is ``user``, ``model``, ``kernel``, ``tool:NAME`` or ``context:TYPE``."""
+
+    text: str
+    source: str = "user"
+
+
+class Image(Data, frozen=True, tag="image"):
+    """An image. ``data`` is base64 on the wire; ``media_type`` is for example ``image/png``."""
+
+    media_type: str
+    data: bytes
+    source: str = "user"
+
+
+class Thinking(Data, frozen=True, tag="thinking"):
+    """Reasoning of a model, sent back unchanged to the vendor that wrote it (``vendor`` holds its opaque fields)."""
+
+    text: str = ""
+    vendor: dict[str, Any] = {}
+
+
+class ToolCall(Data, frozen=True, tag="tool_call"):
+    """A call the model asks for. ``arguments`` is JSON text as the model wrote it; it may be invalid."""
+
+    id: str
+    name: str
+    arguments: str
+    vendor: dict[str, Any] = {}
+
+
+class ToolResult(Data, frozen=True, tag="tool_result"):
+    """What a call gave. ``code`` is empty on success; ``data`` is for faces and never sent to a model."""
+
+    call_id: str
+    name: str
+    parts: tuple[Text | Image, ...]
+    code: str = ""
+    data: dict[str, Any] = {}
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+
+class UserMessage(Data, frozen=True, tag="user"):
+    """What the user said, with the context blocks gathered for it."""
+
+    parts: tuple[Text | Image, ...]
+
+
+class AssistantMessage(Data, frozen=True, tag="assistant"):
+    """A whole answer of a model. ``stop`` says why it ended."""
+
+    parts: tuple[Text | Thinking | ToolCall, ...]
+    model: str = ""
+    stop: Literal["end", "calls", "length", "refusal"] = "end"
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls it asks for, in order."""
+        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+
+
+class ToolMessage(Data, frozen=True, tag="tool"):
+    """The results of one round of calls, in call order."""
+
+    results: tuple[ToolResult, ...]
+
+
+class NoteMessage(Data, frozen=True, tag="note"):
+    """Text the kernel adds at the tail: reminders, changes of rules or tools, the summary at a cut."""
+
+    text: str
+
+
+Message = UserMessage | AssistantMessage | ToolMessage | NoteMessage
+
+
+class Layer(Data, frozen=True):
+    """A part of the system prompt. Lower ranks come first and change less often.
+
+    0 meta, 10 mode, 20 tool use, 30 recovery, 40 rules, 50 skills are the ranks of the standard set.
+    """
+
+    rank: int
+    name: str
+    text: str
+
+
+class Block(Data, frozen=True):
+    """A block of context gathered for a prompt. ``type`` becomes its tag; higher ``priority`` survives a tight budget."""
+
+    type: str
+    text: str
+    path: str = ""
+    line: int = 0
+    priority: int = 0
+
+
+class ToolSpec(Data, frozen=True):
+    """A tool as a model sees it. ``parameters`` is a JSON Schema of type ``object``."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class Trim(Data, frozen=True):
+    """What ``trim_context`` gives: how to make a conversation fit its budget.
+
+    Args:
+        upto: Messages before this index are replaced by the summary; 0 keeps all. The kernel moves it back if it would
+            split calls from their results.
+        summary: Text of the summary at the cut.
+        thinned: Call id to the text that replaces the result of that call.
+    """
+
+    upto: int = 0
+    summary: str = ""
+    thinned: dict[str, str] = {}
+
+
+class Usage(Data, frozen=True):
+    """Tokens of one or more model calls. ``input`` includes ``cached`` and ``cache_write``; ``cost`` is in US dollars."""
+
+    input: int = 0
+    cached: int = 0
+    cache_write: int = 0
+    output: int = 0
+    reasoning: int = 0
+    cost: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        cost = None if self.cost is None and other.cost is None else (self.cost or 0) + (other.cost or 0)
+        return Usage(
+            self.input + other.input,
+            self.cached + other.cached,
+            self.cache_write + other.cache_write,
+            self.output + other.output,
+            self.reasoning + other.reasoning,
+            cost,
+        )
+
+    @property
+    def total(self) -> int:
+        """Input and output tokens together."""
+        return self.input + self.output

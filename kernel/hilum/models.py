@@ -1,0 +1,166 @@
+"""The model protocol. Gateways implement it; there is no HTTP here.
+
+A request is made of pieces that are encoded once each: the head (layers, tools, options) and one piece per message. A
+``Wire`` encodes pieces; a ``Model`` sends a body made of them and yields what comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import attrs
+
+from hilum.messages import AssistantMessage, Layer, Message, ToolSpec, Usage
+
+
+@attrs.frozen
+class Price:
+    """US dollars for a million tokens."""
+
+    input: float
+    output: float
+    cached: float | None = None
+    cache_write: float | None = None
+
+    def cost(self, usage: Usage) -> float:
+        """US dollars for this use."""
+        cached = self.input if self.cached is None else self.cached
+        written = self.input if self.cache_write is None else self.cache_write
+        fresh = usage.input - usage.cached - usage.cache_write
+        tokens = fresh * self.input + usage.cached * cached + usage.cache_write * written + usage.output * self.output
+        return tokens / 1e6
+
+
+@attrs.frozen
+class ModelInfo:
+    """What the kernel needs to know about a model.
+
+    Attributes:
+        name: ``provider/name``.
+        window: Context window in tokens.
+        max_output: Most tokens of one answer; taken off the window before anything is budgeted.
+        price: What it costs, ``None`` when not known.
+        images: Whether it takes images.
+    """
+
+    name: str
+    window: int = 128_000
+    max_output: int = 8_192
+    price: Price | None = None
+    images: bool = False
+
+
+@attrs.frozen
+class TextChunk:
+    """Text of the answer."""
+
+    text: str
+
+
+@attrs.frozen
+class ThinkingChunk:
+    """Reasoning that may be shown."""
+
+    text: str
+
+
+@attrs.frozen
+class CallChunk:
+    """A piece of the arguments of a call; ``name`` comes with its first piece."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+@attrs.frozen
+class Alive:
+    """A sign of life without content (a comment, a keep-alive): it resets the silence limit."""
+
+
+@attrs.frozen
+class Done:
+    """The whole answer: always the last chunk, and yielded only if the provider said that the answer is complete."""
+
+    message: AssistantMessage
+    usage: Usage = Usage()
+
+
+Chunk = TextChunk | ThinkingChunk | CallChunk | Alive | Done
+
+
+class Wire(Protocol):
+    """A wire format: pure functions from our data to bytes. What it gives for a value never changes."""
+
+    @property
+    def key(self) -> str:
+        """Name under which encoded pieces are kept; two wires that encode differently have different keys."""
+
+    def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
+        """Encode everything that stands before the first message (model, options, system prompt, tools)."""
+
+    def message(self, message: Message) -> bytes:
+        """Encode one message; may hold several JSON values separated by commas, or nothing."""
+
+    def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
+        """Join head and message pieces to the request body. The body of a longer conversation starts with the same bytes."""
+
+
+@attrs.frozen
+class Request:
+    """One request to a model: the encoded body, and the same as data for models that do not go over a wire."""
+
+    body: bytes
+    layers: Sequence[Layer]
+    tools: Sequence[ToolSpec]
+    messages: Sequence[Message]
+    session: str = ""
+    agent: str = ""
+    attempt: int = 1
+
+
+class Model(Protocol):
+    """A model that answers. Instances are shared by all agents of a kernel."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """Name, window, price."""
+
+    @property
+    def wire(self) -> Wire:
+        """How messages are encoded for it."""
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Chunk]]:
+        """Send the request; the chunks end with ``Done``.
+
+        Raises:
+            ModelError: In the context manager or while iterating. A stream that ends without ``Done`` is broken.
+        """
+
+
+class Provider(Protocol):
+    """Where models come from: the part before the slash in ``provider/name``."""
+
+    @property
+    def name(self) -> str:
+        """The part before the slash."""
+
+    def model(self, name: str) -> Model:
+        """Give the model of that name (the part after the slash).
+
+        Raises:
+            UsageError: There is no such model, or it cannot be used as things are (no key); the hint says what to do.
+        """
+
+    async def suggest(self) -> str | None:
+        """Name of the model to use when the user named none, ``None`` if this provider cannot be used right now."""
+
+    async def names(self) -> list[str]:
+        """Names of models that are known to exist, best first; may be incomplete."""
+
+
+def json_body(head: bytes, pieces: Sequence[bytes], tail: bytes = b"]}") -> bytes:
+    """Join pieces into a JSON list that the head has opened; empty pieces are left out."""
+    return b"".join((head, b",".join(piece for piece in pieces if piece), tail))

@@ -1,0 +1,173 @@
+"""Plugins: found without importing, filtered, loaded one by one, so that what does not load is a fact and never a stop.
+
+pluggy validates and keeps the modules; the calls are made by ``hilum.hooks``.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
+from typing import Any, Literal
+
+import attrs
+import pluggy
+
+from hilum import hookspecs
+from hilum.discovery import EntryPoint, entry_points, normal
+from hilum.errors import PluginError, unknown
+from hilum.hooks import FAULTS, Fault, Observer, Table, implementations
+from hilum.hookspecs import HOOKS, PROJECT, Spec
+from hilum.settings import sections_of
+
+
+@attrs.define(eq=False)
+class Plugin:
+    """A plugin and how it is doing.
+
+    Attributes:
+        name: Its entry-point name, or the name of the object it was passed as.
+        module: The module or object, ``None`` unless loaded.
+        state: ``ready``, ``blocked`` (by a setting), ``failed`` (did not load) or ``off`` (failed while running).
+        error: Why it failed or is off.
+        seconds: Time its import took.
+    """
+
+    name: str
+    module: Any = None
+    distribution: str = ""
+    version: str = ""
+    state: Literal["ready", "blocked", "failed", "off"] = "ready"
+    error: str = ""
+    seconds: float = 0.0
+    point: EntryPoint | None = None
+
+
+class Host:
+    """All plugins of a kernel.
+
+    Args:
+        report: Called with each fault.
+        observers: See ``Table``.
+    """
+
+    def __init__(self, report: Callable[[Fault], None], observers: list[Observer]) -> None:
+        self.plugins: dict[str, Plugin] = {}
+        self.specs: dict[str, Spec] = dict(HOOKS)
+        self.table = Table(report, self.specs, observers)
+        self._manager = pluggy.PluginManager(PROJECT)
+        self._manager.add_hookspecs(hookspecs)
+
+    def find(
+        self,
+        wanted: Sequence[object] | None,
+        *,
+        allow: Sequence[str] | None = None,
+        block: Sequence[str] = (),
+        order: Sequence[str] = (),
+    ) -> None:
+        """Decide which plugins there are, importing nothing.
+
+        Args:
+            wanted: Names and objects; ``None`` for all that are installed.
+            allow: Only these names, ``None`` for all.
+            block: Never these.
+            order: Names to put first, in this order.
+
+        Raises:
+            UsageError: A name is not installed.
+        """
+        installed = {point.name: point for point in entry_points() if point.group == "hilum"}
+        names = {normal(name): name for name in installed}
+        # A name in `block` may be of a plugin that has been uninstalled since: nothing to complain of.
+        for name in (*(w for w in wanted or () if isinstance(w, str)), *(allow or ()), *order):
+            if normal(name) not in names:
+                raise unknown("plugin", name, names.values(), hint="hilum plugins lists what is installed.")
+        blocked, first = {normal(name) for name in block}, [normal(name) for name in order]
+        chosen = list(installed) if wanted is None else [w for w in wanted if isinstance(w, str)]
+        chosen.sort(key=lambda name: first.index(normal(name)) if normal(name) in first else len(first))
+        for name in chosen:
+            point = installed[names[normal(name)]]
+            plugin = Plugin(point.name, None, point.distribution, point.version, point=point)
+            allowed = allow is None or normal(name) in map(normal, allow)
+            if normal(name) in blocked or not allowed:
+                plugin.state, plugin.error = "blocked", "by the settings"
+            self.plugins[plugin.name] = plugin
+        for thing in wanted or ():
+            if not isinstance(thing, str):
+                name = getattr(thing, "__name__", type(thing).__name__).rpartition(".")[2]
+                self.plugins[name] = Plugin(name, thing)
+
+    def load(self) -> None:
+        """Import and register every plugin: all specifications first, then implementations."""
+        for plugin in self._ready():
+            with _Loading(self, plugin):
+                began = time.perf_counter()
+                if plugin.point is not None:
+                    plugin.module = plugin.point.load()
+                plugin.seconds = time.perf_counter() - began
+                self._add_specs(plugin)
+        for index, plugin in enumerate(self._ready()):
+            with _Loading(self, plugin):
+                found = list(implementations(plugin.module, plugin.name, index, self.specs, half=False))
+                self._manager.register(plugin.module, name=plugin.name)
+                for hook, impl in found:
+                    self.table.add(hook, impl)
+
+    def _ready(self) -> list[Plugin]:
+        return [plugin for plugin in self.plugins.values() if plugin.state == "ready"]
+
+    def _add_specs(self, plugin: Plugin) -> None:
+        if not isinstance(plugin.module, ModuleType):
+            return
+        own = {
+            name: value.hilum_spec_info
+            for name, value in vars(plugin.module).items()
+            if hasattr(value, "hilum_spec_info") and value.__module__ == plugin.module.__name__
+        }
+        if clash := own.keys() & self.specs.keys():
+            raise PluginError(f"The hook {min(clash)!r} exists already.", plugin=plugin.name)
+        if own:
+            self._manager.add_hookspecs(plugin.module)
+            self.specs.update(own)
+
+    def require(self, required: Iterable[str]) -> None:
+        """Close the gate for plugins that must be there and are not."""
+        for name in required:
+            plugin = self.plugins.get(name)
+            if plugin is None or plugin.state in ("failed", "off"):
+                self.table.closed[name] = (plugin.error if plugin else "") or "required, and not installed"
+
+    def fail(self, plugin: str, error: str) -> None:
+        """Mark a plugin as off and take its hooks out."""
+        self.table.remove(plugin, error)
+        self.plugins[plugin].state, self.plugins[plugin].error = "off", error
+
+    def sections(self) -> list[type]:
+        """The settings sections that the loaded plugins declare."""
+        return [s for p in self._ready() if isinstance(p.module, ModuleType) for s in sections_of(p.module)]
+
+
+class _Loading:
+    """Isolates the loading of one plugin: an error, whatever it is, is written down."""
+
+    def __init__(self, host: Host, plugin: Plugin) -> None:
+        self.host, self.plugin = host, plugin
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if error is None or not isinstance(error, FAULTS):
+            return False
+        self.plugin.state = "failed"
+        place = error if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
+        self.plugin.error = str(place).strip()
+        point = self.plugin.point
+        if point is not None and isinstance(error, ModuleNotFoundError) and error.name == point.target.split(":")[0]:
+            self.plugin.error = f"its entry point names the module {error.name}, which does not exist"
+        self.host.table.report(Fault(self.plugin.name, "load", error))
+        if point is not None:
+            sys.modules.pop(point.target.split(":")[0], None)
+        return True

@@ -1,0 +1,135 @@
+"""The prompt: layers and messages, sealed and encoded once.
+
+What was sent stays byte for byte. Within a run a changed layer or tool becomes a note at the tail; the prompt itself is built
+anew only at the next run, at a trim, or when mode or model is switched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+from hilum.errors import HilumError
+from hilum.events import LayersSealed, RoundEnded
+from hilum.hooks import FAULTS, Fault
+from hilum.late import PAIR
+from hilum.messages import Layer, ToolSpec
+from hilum.models import Model, Request
+
+if TYPE_CHECKING:
+    from hilum.agents import Agent
+
+
+@attrs.define
+class Pieces:
+    """The encoded pieces of one conversation in one wire format."""
+
+    sealed: LayersSealed
+    epoch: int
+    head: bytes
+    messages: list[bytes] = attrs.field(factory=list)
+    size: int = 0
+
+
+def pieces(agent: Agent, model: Model) -> Pieces:
+    """Encode what is not encoded yet; the past is left as it is."""
+    conversation, wire = agent.conversation, model.wire
+    if conversation.sealed is None:
+        raise HilumError("The prompt was not sealed.")
+    known = agent.pieces.get(wire.key)
+    if known is None or known.epoch != conversation.epoch:
+        agent.pieces.clear()
+        known = agent.pieces[wire.key] = Pieces(conversation.sealed, conversation.epoch, b"")
+    if not known.head or known.sealed is not conversation.sealed:
+        known.sealed = conversation.sealed
+        known.head = wire.head(known.sealed.layers, known.sealed.tools)
+    for message in conversation.messages[len(known.messages) :]:
+        known.messages.append(wire.message(message))
+        known.size += len(known.messages[-1])
+    return known
+
+
+def request(agent: Agent, model: Model, attempt: int) -> Request:
+    """Build the request for the next model call."""
+    known = pieces(agent, model)
+    return Request(
+        body=model.wire.body(known.head, known.messages),
+        layers=known.sealed.layers,
+        tools=known.sealed.tools,
+        messages=agent.conversation.messages,
+        session=agent.session.id,
+        agent=agent.name,
+        attempt=attempt,
+    )
+
+
+async def layers(agent: Agent) -> list[Layer]:
+    """Ask all plugins for their layers; a plugin that fails keeps its last good ones."""
+    hooks = agent.session.hooks
+    found: list[Layer] = []
+    if agent.profile.prompt:
+        found.append(Layer(5, "agent", agent.profile.prompt))
+    for plugin, value in await hooks.gather("build_prompt_layer", agent=agent):
+        if isinstance(value, Layer):
+            value = (value,)
+        if isinstance(value, Iterable) and not isinstance(value, str) and all(isinstance(v, Layer) for v in value):
+            agent.good_layers[plugin] = tuple(value)
+        elif not isinstance(value, Fault):
+            hooks.fault(plugin, "build_prompt_layer", TypeError(f"a Layer was expected, not {value!r:.80}"))
+        found += agent.good_layers.get(plugin, ())
+    return sorted(found, key=lambda layer: layer.rank)
+
+
+def specs(agent: Agent) -> list[ToolSpec]:
+    """Describe the tools the agent may use. A tool that cannot be described is taken out of the session."""
+    found = []
+    for tool in agent.tools():
+        try:
+            found.append(tool.spec)
+        except FAULTS as error:
+            agent.session.hooks.report(Fault(tool.plugin, f"tool {tool.name}", error))
+            del agent.session.tools[tool.name]
+    if agent.session.expects_tools:
+        found += [tool.spec for tool in PAIR]
+    return found
+
+
+async def seal(agent: Agent, cause: Literal["run", "trim", "mode", "model"], model: str) -> LayersSealed:
+    """Build the system prompt and the tool list anew."""
+    built = await layers(agent)
+    return LayersSealed(layers=tuple(built), tools=tuple(specs(agent)), cause=cause, mode=agent.mode.name, model=model)
+
+
+async def round_end(agent: Agent, notes: list[str], objected: bool = False) -> RoundEnded:
+    """Close a round: add to its notes what changed in layers and tools since it was last told."""
+    conversation = agent.conversation
+    sealed = conversation.sealed
+    if sealed is None:
+        return RoundEnded(notes=tuple(notes), objected=objected)
+    told = {layer.name: layer.text for layer in sealed.layers} | conversation.told
+    now = {layer.name: layer for layer in await layers(agent)}
+    changed = [layer for name, layer in now.items() if told.get(name, "") != layer.text]
+    changed += [Layer(0, name, "") for name, text in told.items() if text and name not in now]
+    for layer in changed:
+        if layer.text:
+            notes.append(f"Your instructions changed. The part {layer.name!r} now reads:\n{layer.text}")
+        else:
+            notes.append(f"Your instructions changed. The part {layer.name!r} no longer holds.")
+    names = frozenset(spec.name for spec in specs(agent))
+    if gone := sorted(conversation.tools - names):
+        notes.append(f"No longer available, do not call: {', '.join(gone)}.")
+    if new := sorted(names - conversation.tools):
+        how = (
+            "Reach them through find_tools and call_tool"
+            if agent.session.expects_tools
+            else "They come with the next prompt"
+        )
+        notes.append(f"New tools: {', '.join(new)}. {how}.")
+    return RoundEnded(
+        notes=tuple(notes),
+        layers=tuple(changed),
+        tools=tuple(sorted(names)) if gone or new else None,
+        objected=objected,
+    )

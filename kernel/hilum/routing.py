@@ -1,0 +1,227 @@
+"""Which model answers, and what happens when it fails. Retries are made here and nowhere else (requirement M3).
+
+One call of ``attempt`` is one request. What follows a failure is decided from the failures in the log, so that a resume goes on
+where the process died.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+import trio
+
+from hilum.errors import E_NO_MODEL, HilumError, ModelError, UsageError, unknown
+from hilum.events import ModelAnswered, ModelFailed, ModelStarted
+from hilum.hooks import FAULTS
+from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
+from hilum.models import Alive, CallChunk, Done, Model, Provider, Request, TextChunk, ThinkingChunk
+from hilum.prompt import request
+
+if TYPE_CHECKING:
+    from hilum.agents import Agent
+
+Action = Literal["retry", "fallback", "trim", "give_up"]
+# Retries by kind of failure, and the wait before each: the first, doubled each time.
+RETRIES = {"timeout": (1, 2.0), "rate_limit": (1, 30.0), "server": (3, 0.5), "broken": (3, 0.5), "connect": (3, 0.5)}
+LONGEST_WAIT = 120.0
+
+
+class Router:
+    """Finds models by ``provider/name`` or by role.
+
+    Args:
+        roles: Role to model name; ``default`` is the session's model.
+        fallback: Models to go on with when one is out of reach.
+    """
+
+    def __init__(self, roles: dict[str, str], fallback: Iterable[str]) -> None:
+        self.roles = roles
+        self.fallback = tuple(fallback)
+        self.providers: dict[str, Provider] = {}
+        self._models: dict[str, Model] = {}
+
+    def add(self, provider: Provider) -> None:
+        """Add a provider; of two with one name the first counts."""
+        self.providers.setdefault(provider.name, provider)
+
+    def resolve(self, name: str) -> str:
+        """Give the model name a role stands for; any other name as it is. ``fast`` and ``summarize`` fall back to default."""
+        if name in self.roles:
+            return self.roles[name]
+        return self.roles.get("default", "") if name in ("", "default", "fast", "summarize") else name
+
+    def model(self, name: str) -> Model:
+        """Find a model.
+
+        Raises:
+            UsageError: The name has no provider in front, or nobody provides it.
+        """
+        name = self.resolve(name)
+        if name not in self._models:
+            provider, slash, rest = name.partition("/")
+            if not slash or not rest:
+                hint = f"Try {' or '.join(f'{p}/{name}' for p in list(self.providers)[:3])}." if self.providers else ""
+                raise UsageError(f"A model is named provider/name, and {name!r} is not.", hint=hint)
+            if provider not in self.providers:
+                raise unknown("provider of models", provider, self.providers, hint="Install a plugin that provides it.")
+            self._models[name] = self.providers[provider].model(rest)
+        return self._models[name]
+
+    async def default(self) -> str:
+        """Name the model to use: the configured one, else what a provider suggests.
+
+        Raises:
+            UsageError: ``E_NO_MODEL``; the hint lists the ways to get one.
+        """
+        if name := self.resolve("default"):
+            return name
+        for provider in self.providers.values():
+            try:
+                suggested = await provider.suggest()
+            except FAULTS:
+                continue
+            if suggested:
+                self.roles["default"] = f"{provider.name}/{suggested}"
+                return self.roles["default"]
+        raise UsageError("There is no model to work with.", code=E_NO_MODEL, hint=NO_MODEL)
+
+    def chain(self, agent: Agent) -> list[str]:
+        """The agent's model and what it may fall back to."""
+        first = self.resolve(agent.model)
+        return [first, *(name for name in map(self.resolve, self.fallback) if name != first)]
+
+
+NO_MODEL = """There are three ways to get one:
+  1. a key of a provider: export OPENAI_API_KEY=… (or ANTHROPIC_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY …)
+  2. a model on this machine: start Ollama, LM Studio, llama.cpp or vLLM on its usual port; hilum finds it
+  3. any server that speaks a known format: export OPENAI_BASE_URL=… and name it: --model openai/NAME
+To see hilum at work without a model: hilum demo"""
+
+
+async def attempt(agent: Agent) -> ModelFailed | None:
+    """Ask the model once; log the whole answer, or the failure and what follows from it.
+
+    Returns:
+        The failure as logged, ``None`` when the model answered.
+    """
+    run = agent.conversation.run
+    assert run is not None
+    router = agent.session.kernel.router
+    name = run.model or router.chain(agent)[0]
+    number = run.attempt + 1
+    began = trio.current_time()
+    try:
+        model = router.model(name)
+        sent = request(agent, model, number)
+        seq = agent.session.emit(ModelStarted(attempt=number, model=name, turn=run.turn + 1), agent)
+        done, first = await _listen(agent, model, sent, seq)
+    except ModelError as error:
+        return _failed(agent, error, name, number)
+    except HilumError as error:
+        refused = ModelError(error.message, kind="request", hint=error.hint)
+        refused.code = error.code
+        return _failed(agent, refused, name, number)
+    except FAULTS as error:
+        broken = ModelError(f"The gateway of {name} failed: {type(error).__name__}: {error}.", kind="gateway")
+        return _failed(agent, broken, name, number)
+    usage = done.usage
+    if usage.cost is None and model.info.price is not None:
+        usage = msgspec.structs.replace(usage, cost=model.info.price.cost(usage))
+    _correct(agent, model, usage)
+    answer = ModelAnswered(
+        message=_tidy(done.message, name), usage=usage, first=first, seconds=trio.current_time() - began
+    )
+    agent.session.emit(answer, agent)
+    return None
+
+
+async def _listen(agent: Agent, model: Model, request: Request, seq: int) -> tuple[Done, float]:
+    """Read the stream to its end, showing what comes. Silence longer than the limit ends it."""
+    session, silence = agent.session, agent.session.options.silence
+    began, first = trio.current_time(), 0.0
+    with trio.move_on_after(silence) as patience:
+        async with model.stream(request) as chunks:
+            async for chunk in chunks:
+                patience.deadline = trio.current_time() + silence
+                if isinstance(chunk, Done):
+                    return chunk, first
+                first = first or trio.current_time() - began
+                match chunk:
+                    case TextChunk(text):
+                        session.delta(seq, agent, "text", text)
+                    case ThinkingChunk(text):
+                        session.delta(seq, agent, "thinking", text)
+                    case CallChunk(call_id, _, arguments):
+                        session.delta(seq, agent, "arguments", arguments, call_id)
+                    case Alive():
+                        pass
+    if patience.cancelled_caught:
+        raise ModelError(
+            f"{model.info.name} sent nothing for {silence:g} seconds.",
+            kind="timeout",
+            hint="Check the network and the provider's status.",
+        )
+    raise ModelError(f"The stream of {model.info.name} broke off before the answer was complete.", kind="broken")
+
+
+def _failed(agent: Agent, error: ModelError, name: str, number: int) -> ModelFailed:
+    action, wait, following = decide(agent, error, name)
+    failed = ModelFailed(
+        attempt=number,
+        model=name,
+        kind=error.kind,
+        code=error.code,
+        message=error.message,
+        hint=error.hint,
+        action=action,
+        wait=wait,
+        next=following,
+    )
+    agent.session.emit(failed, agent)
+    return failed
+
+
+def decide(agent: Agent, error: ModelError, name: str) -> tuple[Action, float, str]:
+    """Decide what follows a failure.
+
+    Returns:
+        What to do, the seconds to wait before it, and the model to go on with (for ``fallback``).
+    """
+    run = agent.conversation.run
+    assert run is not None
+    if error.kind == "too_long" and not run.failures.get("too_long"):
+        return "trim", 0.0, ""
+    most, wait = RETRIES.get(error.kind, (0, 0.0))
+    before = run.failures.get(error.kind, 0)
+    wait = wait * 2**before if error.retry_after is None else error.retry_after
+    if before < most and wait <= LONGEST_WAIT:
+        return "retry", wait, ""
+    if error.kind in RETRIES:
+        chain = agent.session.kernel.router.chain(agent)
+        rest = chain[chain.index(name) + 1 :] if name in chain else []
+        if rest:
+            return "fallback", 0.0, rest[0]
+    return "give_up", 0.0, ""
+
+
+def _correct(agent: Agent, model: Model, usage: Usage) -> None:
+    """Correct the estimate of tokens by what the provider counted."""
+    known = agent.pieces.get(model.wire.key)
+    if known and usage.input:
+        guess = (known.size + len(known.head)) / 3.5
+        agent.conversation.factor = min(max(usage.input / max(guess, 1.0), 0.3), 3.0)
+
+
+def _tidy(message: AssistantMessage, name: str) -> AssistantMessage:
+    """Name the model, and give calls ids that are unique in the answer (some servers repeat or omit them)."""
+    seen: set[str] = set()
+    parts: list[Text | Thinking | ToolCall] = []
+    for index, part in enumerate(message.parts):
+        if isinstance(part, ToolCall):
+            identity = part.id if part.id and part.id not in seen else f"{part.id or 'call'}-{index}"
+            seen.add(identity)
+            part = msgspec.structs.replace(part, id=identity)
+        parts.append(part)
+    return msgspec.structs.replace(message, parts=tuple(parts), model=name)

@@ -1,0 +1,182 @@
+"""The store protocol, and the store that lives in memory.
+
+A store keeps the event logs of sessions. A log is open for writing in one process at a time (a lease); anyone may read.
+Appending is synchronous: when it returns, the events survive the death of the process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from hilum.errors import E_BUSY, E_UNKNOWN, StoreError
+from hilum.events import AnyEvent
+from hilum.messages import Data
+
+
+class SessionInfo(Data, frozen=True):
+    """A session as a list shows it. Times are Unix seconds; ``title`` starts as the first prompt."""
+
+    id: str
+    workspace: str
+    kind: str = "main"
+    title: str = ""
+    created: float = 0.0
+    updated: float = 0.0
+    events: int = 0
+    state: str = "idle"
+    forked: str = ""
+
+
+class Log(Protocol):
+    """The event log of one session, open for writing by this process."""
+
+    @property
+    def last(self) -> int:
+        """Sequence number of the last event, 0 for an empty log."""
+
+    def append(self, events: Sequence[AnyEvent]) -> None:
+        """Write events in one transaction. Their ``seq`` continue ``last`` without a gap.
+
+        Raises:
+            StoreError: Nothing was written: the disk is full, the file is damaged, or the lease was lost.
+        """
+
+    def read(self, after: int = 0, limit: int = 1000) -> list[AnyEvent]:
+        """Read at most ``limit`` events with a ``seq`` greater than ``after``, in order."""
+
+    async def close(self) -> None:
+        """Give up the lease. Reading stays possible through the store."""
+
+
+class Store(Protocol):
+    """Keeps sessions. A session is named by its id or by any unambiguous beginning of it."""
+
+    async def create(self, info: SessionInfo) -> Log:
+        """Make a session with an empty log and take its lease."""
+
+    async def open(self, session: str) -> Log:
+        """Take the lease of a session.
+
+        Raises:
+            StoreError: ``E_UNKNOWN`` no such session; ``E_BUSY`` another process writes it (the message says which).
+        """
+
+    async def info(self, session: str) -> SessionInfo:
+        """Describe one session, without a lease. Raises ``StoreError`` with ``E_UNKNOWN``."""
+
+    async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
+        """List sessions, last used first; all, or those of one workspace."""
+
+    async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[AnyEvent]:
+        """Read events without a lease."""
+
+    async def rename(self, session: str, title: str) -> None:
+        """Give a session a title."""
+
+    async def delete(self, session: str) -> None:
+        """Delete a session and its log. Raises ``StoreError`` with ``E_BUSY`` while it is open."""
+
+    async def close(self) -> None:
+        """Close the store and all logs of this process."""
+
+
+def describe(info: SessionInfo, events: Sequence[AnyEvent]) -> SessionInfo:
+    """Give the description of a session after these events were appended."""
+    title, state = info.title, info.state
+    for event in events:
+        name = type(event).__name__
+        if name == "RunStarted" and not title:
+            title = " ".join(event.text.split())[:80]  # type: ignore[union-attr]
+        elif name == "StateChanged" and event.agent == "main":
+            state = event.state  # type: ignore[union-attr]
+    return msgspec.structs.replace(
+        info, title=title, state=state, updated=time.time(), events=info.events + len(events)
+    )
+
+
+class MemoryStore:
+    """A store that lives and dies with its process. Implements ``Store``."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, tuple[SessionInfo, list[AnyEvent]]] = {}
+        self._open: dict[str, MemoryLog] = {}
+
+    def _find(self, session: str) -> str:
+        found = [session] if session in self._sessions else [s for s in self._sessions if s.startswith(session)]
+        if len(found) != 1:
+            what = "There is no session" if not found else "More than one session begins with"
+            raise StoreError(f"{what} {session!r}.", code=E_UNKNOWN, hint="hilum sessions list shows all.")
+        return found[0]
+
+    async def create(self, info: SessionInfo) -> Log:
+        """Make a session with an empty log."""
+        self._sessions[info.id] = (info, [])
+        return await self.open(info.id)
+
+    async def open(self, session: str) -> Log:
+        """Take the lease of a session."""
+        session = self._find(session)
+        if session in self._open:
+            raise StoreError(f"Session {session} is in use.", code=E_BUSY, hint="Close it there first.")
+        log = self._open[session] = MemoryLog(self, session)
+        return log
+
+    async def info(self, session: str) -> SessionInfo:
+        """Describe one session."""
+        return self._sessions[self._find(session)][0]
+
+    async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
+        """List sessions, last used first."""
+        infos = [info for info, _ in self._sessions.values() if workspace in ("", info.workspace)]
+        return sorted(infos, key=lambda info: -info.updated)
+
+    async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[AnyEvent]:
+        """Read events."""
+        return self._sessions[self._find(session)][1][after : after + limit]
+
+    async def rename(self, session: str, title: str) -> None:
+        """Give a session a title."""
+        session = self._find(session)
+        info, events = self._sessions[session]
+        self._sessions[session] = (msgspec.structs.replace(info, title=title), events)
+
+    async def delete(self, session: str) -> None:
+        """Delete a session."""
+        session = self._find(session)
+        if session in self._open:
+            raise StoreError(f"Session {session} is in use.", code=E_BUSY, hint="Close it there first.")
+        del self._sessions[session]
+
+    async def close(self) -> None:
+        """Close all logs."""
+        self._open.clear()
+
+
+class MemoryLog:
+    """A log in memory. Implements ``Log``."""
+
+    def __init__(self, store: MemoryStore, session: str) -> None:
+        self._store, self._session = store, session
+
+    @property
+    def last(self) -> int:
+        """Sequence number of the last event."""
+        return len(self._store._sessions[self._session][1])
+
+    def append(self, events: Sequence[AnyEvent]) -> None:
+        """Add events."""
+        info, known = self._store._sessions[self._session]
+        known.extend(events)
+        self._store._sessions[self._session] = (describe(info, events), known)
+
+    def read(self, after: int = 0, limit: int = 1000) -> list[AnyEvent]:
+        """Read events."""
+        return self._store._sessions[self._session][1][after : after + limit]
+
+    async def close(self) -> None:
+        """Give up the lease."""
+        self._store._open.pop(self._session, None)

@@ -1,0 +1,332 @@
+"""Tools: a typed function with a docstring is one. ``Call`` is what a running tool sees of the world."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import attrs
+import msgspec
+
+from hilum.errors import E_BAD_ARGS, PluginError, ToolError
+from hilum.messages import Image, Text, ToolSpec
+
+if TYPE_CHECKING:
+    from hilum.processes import Processes
+    from hilum.workspace import Workspace
+
+Risk = Literal["read", "write", "execute", "network"]
+Effect = Literal["pure", "idempotent", "once"]
+RISKS: tuple[str, ...] = typing.get_args(Risk)
+DEFAULT_TIMEOUT = 120.0
+
+# How a parameter annotated with such a type is filled; Agent and Session register themselves.
+injected: dict[type, Callable[[Call], Any]] = {}
+
+
+@attrs.frozen
+class Output:
+    """What a tool may return when text is not enough.
+
+    Args:
+        text: What the model reads.
+        images: Images for the model.
+        data: Plain data for faces (a diff, an exit code); never sent to the model.
+        code: An ``E_…`` code if this is a failure that the tool wants to describe at length.
+    """
+
+    text: str = ""
+    images: tuple[Image, ...] = ()
+    data: Mapping[str, Any] = attrs.field(factory=dict)
+    code: str = ""
+
+    def parts(self, source: str) -> tuple[Text | Image, ...]:
+        """Give the parts of the result, marked with their source."""
+        return (Text(self.text, source), *self.images)
+
+
+@attrs.define(eq=False)
+class Call:
+    """One tool call while it runs. A tool asks for it with a parameter annotated ``Call``.
+
+    Attributes:
+        id: The call's id, the same after a resume.
+        name: Name of the tool.
+        arguments: The checked arguments, by name.
+        agent: The agent that calls.
+        session: Its session.
+        workspace: The folder the session works in.
+        processes: The only way to start a process.
+        deadline: ``trio.current_time`` at which the call is cancelled.
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    agent: Any
+    session: Any
+    workspace: Workspace
+    processes: Processes
+    deadline: float
+    _emit: Callable[[str], None]
+
+    def emit(self, text: str) -> None:
+        """Show output while the call runs. It reaches faces, not the model, and is not stored."""
+        self._emit(text)
+
+
+injected[Call] = lambda call: call
+
+
+@attrs.define(eq=False)
+class Tool:
+    """A tool: a function, what it touches, and what repeating it would do.
+
+    Args:
+        name: Name the model uses, ``[a-zA-Z0-9_-]{1,64}``.
+        description: What it does, for the model.
+        function: ``async def`` or ``def`` (a ``def`` must not block); gives ``str``, ``Output``, or plain data.
+        risk: What it touches: ``read``, ``write``, ``execute`` or ``network``.
+        effect: What a resume may do with a call that was cut off: ``pure`` and ``idempotent`` run again, ``once`` does not.
+        timeout: Seconds after which a call is cancelled; a number, or a function of the checked arguments.
+        writes: Names of parameters that hold paths it writes; calls that write one path run one after another.
+        schema: JSON Schema of the parameters, for tools whose function takes whatever the schema allows (MCP). Without it
+            the schema comes from the function's signature and docstring, and the arguments are checked against it.
+        plugin: Name of the plugin it belongs to; the kernel fills it in.
+    """
+
+    name: str
+    description: str
+    function: Callable[..., Any]
+    risk: Risk = "execute"
+    effect: Effect = "once"
+    timeout: float | Callable[[dict[str, Any]], float] = DEFAULT_TIMEOUT
+    writes: tuple[str, ...] = ()
+    schema: dict[str, Any] | None = None
+    plugin: str = ""
+    # Bound copies of one tool share the signature that was read for the first of them.
+    _signature: list[_Signature] = attrs.field(factory=list, alias="signature")
+
+    def __get__(self, instance: object, owner: type | None = None) -> Tool:
+        if instance is None:
+            return self
+        return attrs.evolve(self, function=functools.partial(self.function, instance), signature=self._signature)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, as if it were no tool."""
+        return self.function(*args, **kwargs)
+
+    @property
+    def signature(self) -> _Signature:
+        """The parameters as a struct type, their schema, and what is injected; read at first use."""
+        if not self._signature:
+            self._signature.append(_read_signature(self))
+        return self._signature[0]
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as a model sees it."""
+        parameters = self.schema if self.schema is not None else self.signature.schema
+        return ToolSpec(self.name, self.description, parameters)
+
+    def check(self, arguments: str) -> dict[str, Any]:
+        """Parse and check arguments as a model wrote them.
+
+        Args:
+            arguments: JSON text; empty stands for no arguments.
+
+        Returns:
+            The arguments by name, of the types that the function declares.
+
+        Raises:
+            ToolError: ``E_BAD_ARGS``, with a message that names the place.
+        """
+        try:
+            raw = msgspec.json.decode(arguments or "{}")
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise ToolError(f"The arguments of {self.name} are not valid JSON: {error}.", code=E_BAD_ARGS) from None
+        if not isinstance(raw, dict):
+            raise ToolError(f"The arguments of {self.name} must be a JSON object.", code=E_BAD_ARGS)
+        if self.schema is not None:
+            return raw
+        struct = self.signature.struct
+        try:
+            checked = msgspec.convert(raw, struct)
+        except msgspec.ValidationError as error:
+            try:
+                checked = msgspec.convert(_unquote(raw), struct)
+            except msgspec.ValidationError:
+                raise ToolError(
+                    f"The arguments of {self.name} do not fit: {error}.",
+                    code=E_BAD_ARGS,
+                    hint=f"Parameters: {', '.join(self._outline())}.",
+                ) from None
+        return {name: getattr(checked, name) for name in struct.__struct_fields__}
+
+    def _outline(self) -> list[str]:
+        required = self.signature.schema.get("required", ())
+        return [n if n in required else f"{n} (optional)" for n in self.signature.schema["properties"]] or ["none"]
+
+    def time_limit(self, arguments: dict[str, Any]) -> float:
+        """Seconds this call may take."""
+        return float(self.timeout(arguments) if callable(self.timeout) else self.timeout)
+
+    async def run(self, call: Call) -> Output:
+        """Run the function with the call's arguments and what it wants injected."""
+        if self.schema is not None:
+            value = self.function(call, **call.arguments)
+        else:
+            extra = {name: give(call) for name, give in self.signature.injected.items()}
+            value = self.function(**call.arguments, **extra)
+        if inspect.isawaitable(value):
+            value = await value
+        if isinstance(value, Output):
+            return value
+        if isinstance(value, str):
+            return Output(value)
+        return Output("" if value is None else msgspec.json.encode(value).decode())
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *,
+    risk: Risk = "execute",
+    effect: Effect = "once",
+    timeout: float | Callable[[dict[str, Any]], float] = DEFAULT_TIMEOUT,
+    writes: str | tuple[str, ...] = (),
+    name: str = "",
+) -> Callable[[Callable[..., Awaitable[Any] | Any]], Tool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    risk: Risk = "execute",
+    effect: Effect = "once",
+    timeout: float | Callable[[dict[str, Any]], float] = DEFAULT_TIMEOUT,
+    writes: str | tuple[str, ...] = (),
+    name: str = "",
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a tool of a function or method: its name, docstring and signature are the tool's.
+
+    Parameters annotated ``Call``, ``Session`` or ``Agent`` are injected; all others come from the model and need an
+    annotation. ``Annotated[int, msgspec.Meta(ge=1)]`` adds constraints. The docstring is Google style; what stands under
+    ``Args:`` describes the parameters.
+
+    Args:
+        function: The function, when used without parentheses.
+        risk: What it touches: ``read``, ``write``, ``execute`` (default) or ``network``.
+        effect: What repeating it would do: ``pure``, ``idempotent`` or ``once`` (default).
+        timeout: Seconds, or a function of the arguments that gives seconds.
+        writes: Parameters that hold paths it writes.
+        name: Name for the model, when it should differ from the function's.
+    """
+
+    def make(function: Callable[..., Any]) -> Tool:
+        names = (writes,) if isinstance(writes, str) else tuple(writes)
+        description = _split_docstring(inspect.getdoc(function) or "")[0]
+        return Tool(name or function.__name__, description, function, risk, effect, timeout, names)
+
+    return make if function is None else make(function)
+
+
+@attrs.frozen
+class _Signature:
+    struct: type[msgspec.Struct]
+    schema: dict[str, Any]
+    injected: dict[str, Callable[[Call], Any]]
+
+
+def _read_signature(tool: Tool) -> _Signature:
+    function = tool.function.func if isinstance(tool.function, functools.partial) else tool.function
+    hints = typing.get_type_hints(function, include_extras=True)
+    described = _split_docstring(inspect.getdoc(function) or "")[1]
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    inject: dict[str, Callable[[Call], Any]] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        name, hint = parameter.name, hints.get(parameter.name)
+        if name == "self" and isinstance(tool.function, functools.partial):
+            continue
+        if hint in injected:
+            inject[name] = injected[hint]
+            continue
+        if hint is None or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise PluginError(
+                f"Tool {tool.name}: parameter {name!r} needs a type annotation and must not be *args or **kwargs.",
+                plugin=tool.plugin,
+                hook="provide_tools",
+            )
+        if text := described.pop(name, ""):
+            hint = typing.Annotated[hint, msgspec.Meta(description=text)]
+        fields.append((name, hint) if parameter.default is parameter.empty else (name, hint, parameter.default))
+    unknown = [name for name in described if name not in inject]
+    if unknown:
+        raise PluginError(
+            f"Tool {tool.name}: the docstring describes {', '.join(unknown)}, which the function does not take.",
+            plugin=tool.plugin,
+            hook="provide_tools",
+        )
+    struct = msgspec.defstruct(tool.name, fields, kw_only=True, forbid_unknown_fields=True)
+    return _Signature(struct, _schema_of(struct), inject)
+
+
+def _schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """Give the struct's JSON Schema without references, which some providers refuse."""
+    (schema,), components = msgspec.json.schema_components([struct], ref_template="{name}")
+
+    def inline(node: Any, seen: tuple[str, ...] = ()) -> Any:
+        if isinstance(node, list):
+            return [inline(item, seen) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if name := node.get("$ref"):
+            if name in seen:
+                return {"type": "object"}
+            rest = {key: value for key, value in node.items() if key != "$ref"}
+            return inline({**components[name], **rest}, (*seen, name))
+        result = {
+            key: {k: inline(v, seen) for k, v in value.items()} if key == "properties" else inline(value, seen)
+            for key, value in node.items()
+            if key != "title"
+        }
+        if "enum" in result and all(isinstance(value, str) for value in result["enum"]):
+            result.setdefault("type", "string")
+        return result
+
+    result: dict[str, Any] = inline(schema)
+    result.setdefault("properties", {})
+    return result
+
+
+def _unquote(raw: dict[str, Any]) -> dict[str, Any]:
+    """Parse arguments that a model wrote as JSON inside a string where a list or an object was expected."""
+
+    def parse(value: Any) -> Any:
+        if isinstance(value, str) and value[:1] in ("[", "{"):
+            try:
+                return msgspec.json.decode(value)
+            except msgspec.DecodeError:
+                return value
+        return value
+
+    return {key: parse(value) for key, value in raw.items()}
+
+
+def _split_docstring(doc: str) -> tuple[str, dict[str, str]]:
+    """Split a Google-style docstring into the description and what it says of each parameter."""
+    sections = re.split(r"^(Args|Arguments|Returns|Raises|Yields|Example|Examples|Note):\s*$", doc, flags=re.MULTILINE)
+    described: dict[str, str] = {}
+    for title, body in zip(sections[1::2], sections[2::2], strict=True):
+        if title not in ("Args", "Arguments"):
+            continue
+        indent = len(body.lstrip("\n")) - len(body.lstrip())
+        for entry in re.split(rf"^ {{{indent}}}(?=\S)", body, flags=re.MULTILINE):
+            name, colon, text = entry.partition(":")
+            if colon and (found := re.match(r"\w+", name)):
+                described[found.group()] = " ".join(text.split())
+    return sections[0].strip(), described

@@ -1,0 +1,1 @@
+"""The command line: hilum run, demo, sessions, config."""

@@ -1,0 +1,98 @@
+"""A model behind HTTP: sends the body, reads the stream, gives chunks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+
+import attrs
+import trio
+from hilum.errors import ModelError
+from hilum.models import Alive, Chunk, ModelInfo, Request, Wire
+
+from hilum_models.answer import Reader
+from hilum_models.failures import Who
+from hilum_models.sse import SseDecoder
+from hilum_models.transport import Response, Transport
+
+# Seconds to wait, once the answer is whole, for what may still follow: the usage, and the end of the stream, without
+# which the connection cannot be used again.
+AFTER_COMPLETE = 2.0
+AFTER_END = 0.05
+ALIVE = Alive()
+
+
+@attrs.frozen
+class HttpModel:
+    """A model behind HTTP. Implements ``Model``.
+
+    Attributes:
+        info: Name, window, price.
+        wire: How messages are encoded.
+        url: Where requests go.
+        headers: Headers of each request, the key among them.
+        read: Makes a reader for one response from the model's name, the request body and ``who``.
+    """
+
+    info: ModelInfo
+    wire: Wire
+    url: str
+    headers: Mapping[str, str] = attrs.field(repr=False)
+    who: Who
+    read: Callable[[str, bytes, Who], Reader]
+    transport: Transport = attrs.field(repr=False)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
+        """Send the request; the chunks end with ``Done``.
+
+        Raises:
+            ModelError: In the context manager or while iterating.
+        """
+        async with self.transport.send("POST", self.url, self.headers, self.who, request.body) as response:
+            if response.status != 200:
+                raise await response.refusal()
+            if response.type == "text/html":
+                raise ModelError(
+                    f"{self.who.provider} answered with an HTML page instead of a stream.",
+                    kind="request",
+                    status=response.status,
+                    hint="Check the base URL: it often ends in /v1.",
+                )
+            reader = self.read(self.info.name, request.body, self.who)
+            async with aclosing(response.chunks()) as data, aclosing(self._chunks(response, data, reader)) as chunks:
+                yield chunks
+
+    async def _chunks(self, response: Response, data: AsyncIterator[bytes], reader: Reader) -> AsyncGenerator[Chunk]:
+        if response.type == "application/json":
+            whole = b"".join([piece async for piece in data])
+            for chunk in reader.feed(b"", whole):
+                yield chunk
+            yield reader.finish()
+            return
+        decoder = SseDecoder()
+        while True:
+            piece = await self._next(data, reader)
+            events = decoder.feed(piece) if piece else decoder.rest()
+            content = False
+            for event, value in events:
+                for chunk in reader.feed(event, value):
+                    content = True
+                    yield chunk
+            if not piece:
+                break
+            if not content:
+                yield ALIVE
+        yield reader.finish()
+
+    async def _next(self, data: AsyncIterator[bytes], reader: Reader) -> bytes:
+        """Give the next piece, or nothing at the end. Once the answer is whole, nothing that happens can spoil it."""
+        if not reader.complete:
+            return await anext(data, b"")
+        piece = b""
+        with trio.move_on_after(AFTER_END if reader.ended else AFTER_COMPLETE):
+            try:
+                piece = await anext(data, b"")
+            except ModelError:
+                pass
+        return piece

@@ -1,0 +1,57 @@
+"""What a user can set about models.
+
+Nothing here may come from a project's file: it decides where prompts and keys go.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import attrs
+from hilum import section, setting
+
+
+@attrs.frozen(kw_only=True)
+class PriceSettings:
+    """US dollars for a million tokens."""
+
+    input: float = setting(minimum=0, help="Fresh input tokens.")
+    output: float = setting(minimum=0, help="Output tokens.")
+    cached: float | None = setting(default=None, minimum=0, help="Input tokens read from the provider's cache.")
+    cache_write: float | None = setting(default=None, minimum=0, help="Input tokens written to the provider's cache.")
+
+
+@attrs.frozen(kw_only=True)
+class ModelSettings:
+    """What holds for one model, over what the catalogue says."""
+
+    window: int | None = setting(default=None, minimum=1024, help="Context window in tokens.")
+    max_output: int | None = setting(default=None, minimum=1, help="Most tokens of one answer.")
+    price: PriceSettings | None = setting(default=None, help="What it costs.")
+    images: bool | None = setting(default=None, help="Whether it takes images.")
+    tool_protocol: Literal["auto", "native", "text"] = setting(
+        default="auto", help="How tools are called: the vendor's own way, or written in the text."
+    )
+    effort: str = setting(default="", help="How hard it thinks, in the vendor's word: low, medium, high.")
+    options: dict[str, Any] = setting(factory=dict, help="Further fields of the request, as the vendor documents them.")
+
+
+@attrs.frozen(kw_only=True)
+class ProviderSettings:
+    """A provider: one of the known ones with changes, or a new one."""
+
+    base_url: str = setting(default="", help="Address of the API, for example http://gpu:8000/v1.")
+    api: Literal["", "chat", "responses", "anthropic", "gemini"] = setting(
+        default="", help="Wire format; chat when not set for a new provider."
+    )
+    key_env: str = setting(default="", help="Name of the environment variable that holds the key.")
+    headers: dict[str, str] = setting(factory=dict, secret=True, help="Further headers of each request.")
+    default: str = setting(default="", help="Model to use when none is named, without the provider's name.")
+
+
+@section("models")
+class ModelsSettings:
+    """Providers and models."""
+
+    providers: dict[str, ProviderSettings] = setting(factory=dict, project=False, help="Providers by name.")
+    models: dict[str, ModelSettings] = setting(factory=dict, project=False, help="Models by provider/name.")

@@ -1,0 +1,181 @@
+"""The one way to a provider: posts bytes, gives bytes back as they come, says what failed. Never retries.
+
+httpx is imported at the first request, and only here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import trio
+from hilum.errors import ModelError
+
+from hilum_models.failures import Who, clean, refusal
+
+if TYPE_CHECKING:
+    import httpx
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+CONNECT_TIMEOUT = 10.0
+# Tools run between two requests of a turn: a connection that is kept saves a TLS handshake.
+KEEP_SECONDS = 120.0
+MAX_REFUSAL = 1 << 20
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is on this machine."""
+    return (urlsplit(url).hostname or "") in LOOPBACK
+
+
+def shown(url: str) -> str:
+    """Scheme, host and port of an address: what a message may show."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}"
+
+
+class Response:
+    """A response whose body has not been read."""
+
+    def __init__(self, response: httpx.Response, who: Who, url: str) -> None:
+        self._response, self._who, self._url = response, who, url
+        self.status = response.status_code
+        self.type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    async def chunks(self) -> AsyncGenerator[bytes]:
+        """Give the body as it comes. Close the iterator.
+
+        Raises:
+            ModelError: ``broken``, the connection broke off.
+        """
+        import httpx
+
+        # Asked for uncompressed; whoever compresses all the same is decoded.
+        packed = self._response.headers.get("content-encoding", "identity") not in ("", "identity")
+        try:
+            async for chunk in self._response.aiter_bytes() if packed else self._response.aiter_raw():
+                yield chunk
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            raise _failure(error, self._who, self._url) from None
+
+    async def read(self, limit: int = MAX_REFUSAL) -> bytes:
+        """Read the body, at most ``limit`` bytes of it; what breaks off is given as far as it came."""
+        body = b""
+        chunks = self.chunks()
+        try:
+            async for chunk in chunks:
+                body += chunk
+                if len(body) >= limit:
+                    break
+        except ModelError:
+            pass
+        finally:
+            await chunks.aclose()
+        return body[:limit]
+
+    async def refusal(self) -> ModelError:
+        """Read what the provider says about a status other than success."""
+        return refusal(self.status, self._response.headers, await self.read(), self._who)
+
+
+class Transport:
+    """HTTP connections of a kernel, made at first use and shared by all models."""
+
+    def __init__(self) -> None:
+        self._clients: dict[tuple[bool, bool], httpx.AsyncClient] = {}
+        self._closed = False
+
+    def _client(self, url: str) -> httpx.AsyncClient:
+        """Give the client for an address: no proxy for this machine, no certificates where there is no TLS."""
+        secure, local = not url.startswith("http://"), is_loopback(url)
+        client = self._clients.get((secure, local))
+        if client is None:
+            import httpx
+
+            if self._closed:
+                raise RuntimeError("the transport is closed")
+            client = self._clients[secure, local] = httpx.AsyncClient(
+                verify=secure,  # certificates cost 40 ms to load
+                trust_env=not local,
+                follow_redirects=False,  # a redirect would carry the key elsewhere
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=KEEP_SECONDS),
+                # The kernel watches for silence; waiting for a free connection is no failure.
+                timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT),
+            )
+        return client
+
+    @asynccontextmanager
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], who: Who, body: bytes | None = None
+    ) -> AsyncIterator[Response]:
+        """Send a request and give the response, its body unread. Leaving closes it.
+
+        Args:
+            method: ``GET`` or ``POST``.
+            url: Where to.
+            headers: Headers, keys included.
+            who: For messages.
+            body: What to post.
+
+        Raises:
+            ModelError: ``connect``, ``broken`` or ``request``.
+        """
+        import httpx
+
+        try:
+            client = self._client(url)
+            request = httpx.Request(method, url, headers=headers, content=body, extensions={"timeout": _TIMEOUT})
+            response = await client.send(request, stream=True)
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+            raise _failure(error, who, url) from None
+        try:
+            yield Response(response, who, url)
+        finally:
+            await response.aclose()
+
+    async def fetch(self, url: str, headers: Mapping[str, str], who: Who, seconds: float) -> bytes:
+        """Get a small document.
+
+        Raises:
+            ModelError: It cannot be had within that many seconds.
+        """
+        with trio.move_on_after(seconds):
+            async with self.send("GET", url, headers, who) as response:
+                if response.status != 200:
+                    raise await response.refusal()
+                return await response.read(16 << 20)
+        raise ModelError(f"{who.provider} did not answer within {seconds:g} s.", kind="timeout")
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        self._closed = True
+        for client in self._clients.values():
+            await client.aclose()
+        self._clients.clear()
+
+
+_TIMEOUT: dict[str, float | None] = {"connect": CONNECT_TIMEOUT, "read": None, "write": None, "pool": None}
+
+
+def _failure(error: Exception, who: Who, url: str) -> ModelError:
+    """Say what failed below HTTP. httpx's own messages are often empty."""
+    import httpx
+
+    where = f"{who.provider} at {shown(url)}"
+    why = clean(str(error) or type(error).__name__, who)
+    if isinstance(error, httpx.ConnectTimeout):
+        return ModelError(f"{where} did not accept a connection within {CONNECT_TIMEOUT:g} s.", kind="connect",
+                          hint="Check the network, the proxy and the base URL.")  # fmt: skip
+    if isinstance(error, httpx.ConnectError | httpx.ProxyError):
+        hint = "Is the server running?" if is_loopback(url) else "Check the network, the proxy and the base URL."
+        return ModelError(f"{where} cannot be reached: {why}.", kind="connect", hint=hint)
+    if isinstance(error, httpx.TimeoutException):
+        return ModelError(f"{where} did not answer in time.", kind="timeout")
+    if isinstance(error, httpx.TransportError | httpx.StreamError | httpx.DecodingError) and not isinstance(
+        error, httpx.UnsupportedProtocol
+    ):
+        return ModelError(f"The connection to {where} broke off: {why}.", kind="broken")
+    return ModelError(f"{where} cannot be asked: {why}.", kind="request", hint="Check the base URL.")

@@ -1,0 +1,1 @@
+"""The system prompt: meta, mode, tool use and recovery layers, and the four modes."""

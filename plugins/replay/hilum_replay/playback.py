@@ -1,0 +1,179 @@
+"""Plays a cassette: takes requests, checks them, gives the answers in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import msgspec
+from hilum.errors import ModelError
+from hilum.messages import AssistantMessage, Text, Thinking, ToolCall
+
+from hilum_replay.cassette import Cassette, Exchange, Sent
+from hilum_replay.matching import RULES, Asked, Matcher, Mode, Rule
+from hilum_replay.places import Places
+from hilum_replay.redaction import Redactor
+
+HINT = "If the change is meant, record the cassette again with `hilum run --record FILE`."
+
+
+@attrs.define
+class _Talk:
+    """A recorded conversation and how far it was played.
+
+    ``count`` is the number of messages of the request that the last answer went to: a request of that length which says the
+    same is that request again (a retry, or a session that was resumed before it had the answer).
+    """
+
+    agent: str
+    indices: list[int]
+    played: int = 0
+    count: int = -1
+    bound: str | None = None
+
+
+class Playback:
+    """A cassette being played. Answers are taken in the order of each conversation, whatever others do meanwhile.
+
+    Args:
+        cassette: What to play.
+        places: Where the workspace is now; the current folder by default.
+        mode: How strictly requests are compared: ``strict``, ``text`` or ``shape``.
+        redactor: What to take out of requests before they are compared.
+        rules: What is forgiven in the mode ``text``.
+    """
+
+    def __init__(
+        self,
+        cassette: Cassette,
+        *,
+        places: Places | None = None,
+        mode: Mode = "text",
+        redactor: Redactor | None = None,
+        rules: Sequence[Rule] = RULES,
+    ) -> None:
+        self.cassette = cassette
+        self.places = places or Places.here()
+        self._matcher = Matcher(self.places, redactor or Redactor(), mode, rules)
+        self._answers: dict[int, Exchange] = {}
+        self._next = 0
+        talks: dict[str, list[int]] = {}
+        for index, exchange in enumerate(cassette.exchanges):
+            talks.setdefault(exchange.agent, []).append(index)
+        self._talks = [_Talk(agent, indices) for agent, indices in talks.items()]
+
+    @property
+    def left(self) -> int:
+        """How many exchanges were not played yet."""
+        return len(self.cassette.exchanges) - max(self._next, sum(talk.played for talk in self._talks))
+
+    def exchange(self, index: int) -> Exchange:
+        """An exchange with this machine's paths in its answer."""
+        known = self._answers.get(index)
+        if known is None:
+            exchange = self.cassette.exchanges[index]
+            known = msgspec.structs.replace(exchange, answer=_concrete(exchange.answer, self.places))
+            self._answers[index] = known
+        return known
+
+    def take_next(self) -> int:
+        """Take the next exchange of all, without looking at the request.
+
+        Raises:
+            ModelError: ``request``, all were played.
+        """
+        if self._next >= len(self.cassette.exchanges):
+            raise self._over("one more request came")
+        self._next += 1
+        return self._next - 1
+
+    def take(self, asked: Asked, agent: str = "") -> int:
+        """Take the exchange that a request belongs to; gives its index.
+
+        Args:
+            asked: What the request newly says.
+            agent: Who asks, where that is known.
+
+        Raises:
+            ModelError: ``request``, it is not what was recorded, or all was played; the message says where it differs.
+        """
+        talks = self._candidates(agent)
+        for talk in talks:
+            if talk.count == asked.count and not self._differences(talk, talk.played - 1, asked):
+                return talk.indices[talk.played - 1]
+        first: tuple[_Talk, list[str]] | None = None
+        for talk in talks:
+            for position in _positions(talk, asked):
+                found = self._differences(talk, position, asked)
+                if not found:
+                    talk.played, talk.count, talk.bound = position + 1, asked.count, agent
+                    return talk.indices[position]
+                # The most telling difference is the one from a conversation that is under way.
+                if first is None or (first[0].played == 0 and talk.played > 0):
+                    first = talk, found
+        if first is None:
+            raise self._over(_gist(asked.items))
+        talk, found = first
+        number = talk.indices[talk.played] + 1
+        whose = f" (agent {talk.agent})" if len(self._talks) > 1 or agent not in ("", talk.agent) else ""
+        message = f"The request is not exchange {number} of {len(self.cassette.exchanges)} of the cassette{whose}: "
+        raise ModelError(message + "\n  ".join(found) + "\n", kind="request", status=400, hint=HINT)
+
+    def _candidates(self, agent: str) -> list[_Talk]:
+        if not agent:
+            return self._talks
+        bound = [talk for talk in self._talks if talk.bound == agent]
+        free = [talk for talk in self._talks if talk.bound is None]
+        named = [talk for talk in free if talk.agent == agent]
+        return bound or named or free
+
+    def _differences(self, talk: _Talk, position: int, asked: Asked) -> list[str]:
+        if asked.wire:
+            asked = self._recall(talk, position, asked)
+        return self._matcher.differences(self.cassette.exchanges[talk.indices[position]], asked)
+
+    def _recall(self, talk: _Talk, position: int, asked: Asked) -> Asked:
+        """Give results the recorded ids of their calls: a gateway may have had to change them."""
+        if position == 0 or not any(item.kind == "result" for item in asked.items):
+            return asked
+        recorded = [call.id for call in self.cassette.exchanges[talk.indices[position - 1]].answer.calls]
+        ids = dict(zip(asked.echo, recorded, strict=False))
+        items: list[Sent] = []
+        for item in asked.items:
+            if item.kind == "result":
+                place = sum(each.kind == "result" for each in items)
+                by_place = recorded[place] if place < len(recorded) else ""
+                item = msgspec.structs.replace(item, call=ids.get(item.call, item.call) if item.call else by_place)
+            items.append(item)
+        return attrs.evolve(asked, items=tuple(items))
+
+    def _over(self, what: str) -> ModelError:
+        total = len(self.cassette.exchanges)
+        message = f"The cassette is at its end: all of its {total} exchanges were played, and {what}."
+        return ModelError(message, kind="request", status=400, hint=HINT)
+
+
+def _positions(talk: _Talk, asked: Asked) -> list[int]:
+    """Where in a conversation a request may be: next, or, when play begins in its middle, after that many answers."""
+    places = [talk.played] if talk.played < len(talk.indices) else []
+    if talk.played == 0 and asked.answers and asked.answers < len(talk.indices):
+        places.append(asked.answers)
+    return places
+
+
+def _gist(items: Sequence[Sent]) -> str:
+    item = items[-1] if items else Sent("user")
+    line = item.text.strip().split("\n")[0][:100]
+    return (
+        f"a request came with the result of call {item.call}" if item.kind == "result" else f"a request came: {line!r}"
+    )
+
+
+def _concrete(answer: AssistantMessage, places: Places) -> AssistantMessage:
+    parts: list[Text | Thinking | ToolCall] = []
+    for part in answer.parts:
+        if isinstance(part, ToolCall):
+            parts.append(msgspec.structs.replace(part, arguments=places.concrete_json(part.arguments)))
+        else:
+            parts.append(msgspec.structs.replace(part, text=places.concrete(part.text)))
+    return msgspec.structs.replace(answer, parts=tuple(parts))

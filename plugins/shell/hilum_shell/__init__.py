@@ -1,0 +1,1 @@
+"""Runs commands: output bounded and streamed, nothing left running."""

@@ -1,0 +1,200 @@
+"""The log of one session, open for writing by this process.
+
+Appending and reading are synchronous, on the thread of the event loop. That is on purpose: a fact must be on record
+before anything acts on it, without a moment in between at which the run could be cancelled; and an event costs some
+tens of microseconds, less than handing it to a thread. Only while somebody else writes at the same instant does it wait,
+for about a millisecond.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from hilum import StoreError, errors
+from hilum.events import AnyEvent, RunEnded, encode
+from hilum.store import SessionInfo, describe
+from msgspec.structs import replace
+
+from hilum_store.database import SEQ_BITS, Database, read_events
+from hilum_store.lease import Lease
+
+CHECKPOINT_EVERY = 4 << 20  # bytes appended after which a checkpoint is asked for in the midst of a run
+
+# The fence: whoever opened the session last has signed it, and nobody else can write. A title is never overwritten.
+CLAIM = """
+UPDATE sessions SET title = iif(title = '', ?, title), state = ?, updated = ?, events = ?
+WHERE number = ? AND holder = ?
+"""
+INSERT = "INSERT INTO events (key, data) VALUES (?, ?)"
+
+
+class SqliteLog:
+    """The log of a session and the lease on it. Implements ``Log``. Made by the store.
+
+    Args:
+        database: The open file.
+        lease: The lock that keeps other processes out.
+        checkpoint: Asks for a checkpoint; called at the end of a run.
+        number: The session's number in the file.
+        holder: What this opening signed the session with.
+        info: The session as it was found.
+        last: Sequence number of the last event found.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        lease: Lease,
+        checkpoint: Callable[[], None],
+        number: int,
+        holder: str,
+        info: SessionInfo,
+        last: int,
+    ) -> None:
+        self._database = database
+        self._lease = lease
+        self._checkpoint = checkpoint
+        self._number = number
+        self._holder = holder
+        self._info = replace(info, title="")  # the title is the file's: another process may rename the session
+        self._last = last
+        self._size = 0
+        self._cursor = database.writer.cursor()
+
+    @property
+    def last(self) -> int:
+        """Sequence number of the last event, 0 for an empty log."""
+        return self._last
+
+    @property
+    def open(self) -> bool:
+        """Whether this process still holds the lease."""
+        return self._lease.held
+
+    def append(self, events: Sequence[AnyEvent]) -> None:
+        """Write events in one transaction. Their ``seq`` continue ``last`` without a gap.
+
+        Raises:
+            StoreError: Nothing was written: the disk is full, the file is damaged, or the lease was lost.
+        """
+        if not events:
+            return
+        self._check(events)
+        first = self._number << SEQ_BITS
+        rows = [(first | event.seq, encode(event)) for event in events]
+        info = describe(self._info, events)
+        last = events[-1].seq
+        claim = (info.title, info.state, info.updated, last, self._number, self._holder)
+        try:
+            self._write(claim, rows)
+            self._accept(info, last)
+        except BaseException as error:
+            # Also for an interrupt, which may come just before or just after the commit: the file says what holds.
+            if self._undo() == last:
+                self._accept(info, last)
+            if isinstance(error, sqlite3.Error):
+                raise self._database.explain(error) from error
+            raise
+        self._size += sum(len(data) for _, data in rows)
+        if self._size > CHECKPOINT_EVERY or any(type(event) is RunEnded for event in events):
+            self._size = 0
+            self._checkpoint()
+
+    def read(self, after: int = 0, limit: int = 1000) -> list[AnyEvent]:
+        """Read at most ``limit`` events with a ``seq`` greater than ``after``, in order.
+
+        Raises:
+            StoreError: An event is damaged or missing (the message names it), or the file cannot be read.
+        """
+        database = self._database
+        try:
+            return read_events(database.writer, database.path, self._info.id, self._number, after, limit)
+        except sqlite3.ProgrammingError:  # the connection is closed, and the store with it
+            raise self._given_up() from None
+        except sqlite3.Error as error:
+            raise database.explain(error) from error
+
+    async def close(self) -> None:
+        """Give up the lease. Reading stays possible through the store."""
+        self.release()
+
+    def release(self) -> None:
+        """Give up the lease; the same as ``close``, for callers in a thread."""
+        if self.open:
+            self._lease.release()
+            self._checkpoint()
+
+    def _check(self, events: Sequence[AnyEvent]) -> None:
+        if not self.open:
+            raise self._given_up()
+        if self._database.moved:
+            raise StoreError(
+                f"The session file {self._database.path} was moved or deleted while it was in use.",
+                hint="Nothing was written. Put it back, or start again to begin a new one.",
+            )
+        for expected, event in enumerate(events, self._last + 1):
+            if event.seq != expected:
+                raise StoreError(
+                    f"Event {event.seq} was given to the log of session {self._info.id} where {expected} is next.",
+                    code=errors.E_INTERNAL,
+                    hint="Nothing was written; this is a fault of the program that appends.",
+                )
+
+    def _write(self, claim: tuple[object, ...], rows: list[tuple[int, bytes]]) -> None:
+        cursor = self._cursor
+        cursor.execute("BEGIN IMMEDIATE")
+        if cursor.execute(CLAIM, claim).rowcount != 1:
+            raise self._lost()
+        if len(rows) == 1:
+            cursor.execute(INSERT, rows[0])
+        else:
+            cursor.executemany(INSERT, rows)
+        cursor.execute("COMMIT")
+
+    def _accept(self, info: SessionInfo, last: int) -> None:
+        self._last = last
+        self._info = replace(info, title="")
+
+    def _undo(self) -> int:
+        """Roll back, and give the number of the last event in the file."""
+        try:
+            if self._database.writer.in_transaction:
+                self._cursor.execute("ROLLBACK")
+            return self._database.last(self._number, self._database.writer)
+        except sqlite3.Error:
+            return self._last  # the error that led here says more
+
+    def _lost(self) -> StoreError:
+        row = self._cursor.execute("SELECT id, holder FROM sessions WHERE number = ?", (self._number,)).fetchone()
+        what = busy(*row).message.rstrip(".") if row else "it was deleted"
+        return StoreError(
+            f"Session {self._info.id} can no longer be written by this process: {what}.",
+            code=errors.E_BUSY,
+            hint="Nothing was written; open the session again.",
+        )
+
+    def _given_up(self) -> StoreError:
+        return StoreError(
+            f"The log of session {self._info.id} is closed.", code=errors.E_BUSY, hint="Open the session again."
+        )
+
+
+def busy(session: str, holder: str) -> StoreError:
+    """Build the error for a session that somebody else writes.
+
+    Args:
+        session: Its id.
+        holder: What its holder signed it with; may be empty.
+    """
+    process, _, rest = holder.partition("@")
+    host, _, _ = rest.rpartition("/")
+    if process == str(os.getpid()) and host == socket.gethostname():
+        who = f"in this process ({process})"
+    else:
+        who = f"by process {process} on {host}" if process and host else "by another process"
+    return StoreError(
+        f"Session {session} is in use {who}.", code=errors.E_BUSY, hint="Close it there first, or fork it."
+    )

@@ -1,0 +1,152 @@
+"""What can be done with the sessions in a file. Everything here may block and is called in threads."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from hilum import StoreError, errors
+from hilum.events import AnyEvent
+from hilum.store import SessionInfo
+
+from hilum_store.checkpoint import Checkpointer
+from hilum_store.database import FIELDS, SEQ_BITS, SEQ_MASK, Database, Durability, read_events, session_info
+from hilum_store.lease import Lease
+from hilum_store.log import SqliteLog, busy
+
+CANDIDATES = 8  # how many sessions an ambiguous name lists
+
+
+class Sessions:
+    """The sessions of one open file.
+
+    Args:
+        path: The file, see ``Database``.
+        durability: See ``Database``.
+    """
+
+    def __init__(self, path: Path, durability: Durability = "process") -> None:
+        self._database = Database(path, durability)
+        self._checkpointer = Checkpointer(self._database)
+        self._logs: set[SqliteLog] = set()
+
+    def find(self, session: str) -> tuple[int, SessionInfo]:
+        """Find a session by its id or an unambiguous beginning of it, and give its number as well.
+
+        Raises:
+            StoreError: ``E_UNKNOWN``: none is called so, or more than one.
+        """
+        query = f"SELECT number, {FIELDS} FROM sessions WHERE"
+        with self._database.side() as side:
+            rows = side.execute(f"{query} id = ?", (session,)).fetchall()
+            if not rows:
+                rows = side.execute(
+                    f"{query} id >= ? AND substr(id, 1, ?) = ? ORDER BY id LIMIT ?",
+                    (session, len(session), session, CANDIDATES + 1),
+                ).fetchall()
+        if len(rows) == 1:
+            return rows[0][0], session_info(rows[0][1:])
+        if not rows:
+            raise StoreError(
+                f"There is no session {session!r}.", code=errors.E_UNKNOWN, hint="hilum sessions list shows all."
+            )
+        names = ", ".join(row[1] for row in rows[:CANDIDATES]) + (", …" if len(rows) > CANDIDATES else "")
+        raise StoreError(
+            f"More than one session begins with {session!r}.", code=errors.E_UNKNOWN, hint=f"Say more of it: {names}."
+        )
+
+    def list(self, workspace: str) -> Sequence[SessionInfo]:
+        """Describe all sessions, or those of a workspace, last used first."""
+        where, values = ("WHERE workspace = ?", (workspace,)) if workspace else ("", ())
+        query = f"SELECT {FIELDS} FROM sessions {where} ORDER BY updated DESC, number DESC"
+        with self._database.side() as side:
+            rows = side.execute(query, values).fetchall()
+        return [session_info(row) for row in rows]
+
+    def read(self, session: str, after: int, limit: int) -> builtins.list[AnyEvent]:
+        """Read events of a session, whoever writes it."""
+        number, info = self.find(session)
+        with self._database.side() as side:
+            return read_events(side, self._database.path, info.id, number, after, limit)
+
+    def create(self, info: SessionInfo) -> SqliteLog:
+        """Make a session and take its lease."""
+        names = SessionInfo.__struct_fields__
+        insert = f"INSERT OR IGNORE INTO sessions ({FIELDS}, holder) VALUES ({', '.join('?' * (len(names) + 1))})"
+        holder, lease = _signature(), None
+        try:
+            with self._database.writing() as side:
+                added = side.execute(insert, (*(getattr(info, name) for name in names), holder))
+                if added.rowcount != 1:
+                    raise StoreError(f"There is already a session {info.id}.", hint="Give the new one another id.")
+                number = added.lastrowid or 0
+                lease = self._take(number, info.id)  # before the commit: who sees the session finds it held
+            return self._log(lease, number, holder, info, 0)
+        except BaseException:
+            if lease:
+                lease.release()
+            raise
+
+    def open(self, session: str) -> SqliteLog:
+        """Take the lease of a session."""
+        number, info = self.find(session)
+        lease = self._take(number, info.id)
+        holder = _signature()
+        try:
+            with self._database.writing() as side:
+                side.execute("UPDATE sessions SET holder = ? WHERE number = ?", (holder, number))
+            _, info = self.find(info.id)  # again: until the lease was ours it could change, or go
+            return self._log(lease, number, holder, info, self._database.last(number))
+        except BaseException:
+            lease.release()
+            raise
+
+    def rename(self, session: str, title: str) -> None:
+        """Give a session a title."""
+        number, _ = self.find(session)
+        with self._database.writing() as side:
+            side.execute("UPDATE sessions SET title = ? WHERE number = ?", (title, number))
+
+    def delete(self, session: str) -> None:
+        """Delete a session, its log, and every trace of it in the file that costs nothing to remove."""
+        number, info = self.find(session)
+        lease = self._take(number, info.id)
+        try:
+            with self._database.writing() as side:
+                first = number << SEQ_BITS
+                side.execute("DELETE FROM events WHERE key BETWEEN ? AND ?", (first, first | SEQ_MASK))
+                side.execute("DELETE FROM sessions WHERE number = ?", (number,))
+        finally:
+            lease.release()
+        self._checkpointer.request()
+
+    def release(self) -> None:
+        """Give up all leases, so that nothing more is written. Called by the thread that appends; does not block."""
+        for log in self._logs:
+            log.release()
+        self._database.writer.close()
+
+    def close(self) -> None:
+        """Close the file, after ``release``."""
+        self._checkpointer.close()
+        self._database.close()
+
+    def _take(self, number: int, session: str) -> Lease:
+        lease = self._database.lease(str(number))
+        if lease is None:
+            raise busy(session, self._database.holder(number))
+        return lease
+
+    def _log(self, lease: Lease, number: int, holder: str, info: SessionInfo, last: int) -> SqliteLog:
+        with self._database.explained():  # it may have been closed meanwhile
+            log = SqliteLog(self._database, lease, self._checkpointer.request, number, holder, info, last)
+        self._logs = {known for known in self._logs if known.open} | {log}
+        return log
+
+
+def _signature() -> str:
+    """Name this process and this opening. Written into the session, it fences off whoever wrote it before."""
+    return f"{os.getpid()}@{socket.gethostname()}/{os.urandom(6).hex()}"

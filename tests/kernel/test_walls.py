@@ -1,0 +1,167 @@
+"""The walls of the architecture: floors, cycles, sizes, names, and hooks that are documented, tested and used."""
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hilum import hookspecs
+
+ROOT = Path(__file__).resolve().parents[2]
+KERNEL = ROOT / "kernel" / "hilum"
+PACKAGES = sorted(path for path in (*ROOT.glob("plugins/*/hilum_*"), *ROOT.glob("contrib/*/hilum_*")) if path.is_dir())
+
+# Each module may import only modules of floors below its own.
+FLOORS = [
+    ["errors", "discovery", "warden"],
+    ["messages"],
+    ["events"],
+    ["context", "workspace", "processes", "tools", "models", "store", "state", "live", "sections"],
+    ["agents", "settings", "late"],
+    ["hookspecs"],
+    ["hooks"],
+    ["lifespans", "plugins"],
+    ["prompt"],
+    ["calls", "routing"],
+    ["loop"],
+    ["session"],
+    ["kernel", "portal"],
+    ["aio", "blocking", "inventory"],
+    ["__main__"],
+]
+FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
+
+
+def modules(folder: Path) -> list[Path]:
+    """The Python files of a package, without the test kit."""
+    return [p for p in sorted(folder.rglob("*.py")) if "testing" not in p.parts]
+
+
+def imports(path: Path, *, typing: bool = False) -> list[tuple[str, ast.stmt]]:
+    """The absolute names a file imports, without those for type checkers only."""
+    tree = ast.parse(path.read_text())
+    skipped = {
+        id(child)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for child in ast.walk(node)
+    }
+    found: list[tuple[str, ast.stmt]] = []
+    for node in ast.walk(tree):
+        if id(node) in skipped and not typing:
+            continue
+        if isinstance(node, ast.Import):
+            found += [(alias.name, node) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            # `from hilum import x` may name a module or a public name: both spellings are looked at.
+            found += [(f"{node.module}.{alias.name}", node) for alias in node.names]
+    return found
+
+
+def code_lines(path: Path) -> int:
+    """Lines of code: without blanks, comments and docstrings."""
+    text = path.read_text()
+    lines = {n for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.strip().startswith("#")}
+    for node in ast.walk(ast.parse(text)):
+        kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        if isinstance(node, kinds) and ast.get_docstring(node, clean=False):
+            lines -= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    return len(lines)
+
+
+def test_every_kernel_module_has_a_floor():
+    """A new module must be given its place."""
+    assert {path.stem for path in modules(KERNEL)} - {"__init__"} == set(FLOOR)
+
+
+@pytest.mark.parametrize("path", modules(KERNEL), ids=lambda path: path.stem)
+def test_kernel_imports_go_down_the_floors_only(path):
+    """An import of the same floor or above would tie a knot."""
+    if path.stem == "__init__":
+        return
+    for name, _ in imports(path):
+        parts = name.split(".")
+        if parts[0] == "hilum" and len(parts) > 1 and parts[1] in FLOOR:
+            assert FLOOR[parts[1]] < FLOOR[path.stem], f"{path.stem} imports {parts[1]}"
+
+
+@pytest.mark.parametrize("path", [p for f in PACKAGES for p in modules(f)], ids=lambda p: f"{p.parent.name}.{p.stem}")
+def test_plugins_import_the_public_face_and_declared_plugins_only(path):
+    """What a plugin imports of the kernel is public, and of plugins what its pyproject names."""
+    package = next(f for f in PACKAGES if f in path.parents)
+    project = (package.parent / "pyproject.toml").read_text()
+    public = {"errors", "events", "messages", "models", "store", "testing", "aio", "blocking"}
+    for name, _ in imports(path, typing=True):
+        top, _, rest = name.partition(".")
+        if top == "hilum" and rest.split(".")[0] in FLOOR:
+            assert rest.split(".")[0] in public, f"{path} imports {name}"
+        if top.startswith("hilum_") and top != package.name:
+            assert f'"{top.replace("_", "-")}' in project, f"{path} imports {name}, which its pyproject does not name"
+
+
+@pytest.mark.parametrize("path", [*modules(KERNEL), *(p for f in PACKAGES for p in modules(f))], ids=lambda p: p.stem)
+def test_a_module_has_one_subject_and_fits_in_the_head(path):
+    """No module reaches 400 lines of code and no function leaves the screen."""
+    assert code_lines(path) < 400
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < 70, f"{path}:{node.lineno} {node.name}"
+
+
+@pytest.mark.parametrize("name", list(hookspecs.HOOKS))
+def test_every_hook_is_documented_tested_and_used(name):
+    """A hook has a docstring, a place in the reference, a test that names it, and somebody who calls it."""
+    assert inspect.getdoc(getattr(hookspecs, name))
+    assert f"## `{name}`" in (ROOT / "docs" / "hooks.md").read_text()
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("*.py") if path.name != "test_walls.py")
+    assert re.search(rf"\b{name}\b", tests), f"no test names {name}"
+    callers = "".join(path.read_text() for path in modules(KERNEL) if path.stem != "hookspecs")
+    assert f'"{name}"' in callers, f"nobody calls {name}"
+
+
+def test_the_hook_reference_is_current():
+    """docs/hooks.md is what the generator writes."""
+    done = subprocess.run([sys.executable, ROOT / "docs" / "make_reference.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_importing_hilum_loads_neither_trio_nor_http():
+    """The public face is lazy."""
+    code = "import hilum, sys; bad = {'trio', 'httpx', 'attrs', 'pluggy', 'msgspec'} & set(sys.modules); assert not bad, bad"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("argument", ["--version", "--help"])
+def test_version_and_help_import_no_plugin(argument):
+    """They answer before anything heavy is loaded."""
+    code = (
+        "import sys; from hilum.__main__ import main; main([sys.argv[1]]);"
+        "bad = [m for m in sys.modules if m.startswith('hilum_') or m in ('trio', 'attrs', 'pluggy', 'argparse')];"
+        "assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code, argument], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda p: p.name)
+def test_importing_a_plugin_loads_nothing_heavy(package):
+    """Heavy libraries are loaded at first use."""
+    code = (
+        f"import sys; import {package.name};"
+        "bad = {'httpx', 'httpcore', 'rich', 'sqlite3', 'cattrs', 'mcp', 'git', 'asyncio', 'anyio', 'h11'} & set(sys.modules);"
+        "assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_nothing_names_this_machine_or_a_registry():
+    """Paths of a developer's machine and hosts of package registries do not belong in the repository."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split("\n")
+    words = re.compile("|".join(["/wo" + "rk/", "/ro" + r"ot/\.", "pyp" + r"i\.org", "python" + "hosted", r"registry\." + "npm"]))
+    for name in listed:
+        path = ROOT / name
+        if name and path.is_file() and path.suffix in {".py", ".md", ".toml", ".txt", ".json", ".jsonl", ""}:
+            assert not words.search(path.read_text(errors="replace")), name

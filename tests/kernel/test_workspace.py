@@ -1,0 +1,440 @@
+"""The workspace: what a path means, what it never reaches, and how files are read and written."""
+
+import os
+import socket
+import stat
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from hilum.errors import E_FAILED, E_FILE_NOT_FOUND, E_PATH_TRAVERSAL, E_STALE, ToolError
+from hilum.workspace import Workspace
+
+SECRET = b"outside"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A workspace folder with a file, and a secret beside it."""
+    root = tmp_path / "proj"
+    (root / "src").mkdir(parents=True)
+    (root / "src" / "main.py").write_text("print('hello')\n")
+    (tmp_path / "secret.txt").write_bytes(SECRET)
+    (tmp_path / "proj-evil").mkdir()
+    (tmp_path / "proj-evil" / "main.py").write_bytes(SECRET)
+    return root
+
+
+@pytest.fixture
+def workspace(root: Path) -> Workspace:
+    return Workspace(root)
+
+
+@contextmanager
+def running(step: Callable[[], None]) -> Iterator[None]:
+    """Repeat a step in a thread as fast as it goes."""
+    stop = threading.Event()
+
+    def loop() -> None:
+        while not stop.is_set():
+            step()
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+# --- what a path means ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["src/main.py", "./src//main.py", "src/../src/main.py", "{root}/src/main.py"])
+def test_inside_paths_mean_the_same_file(workspace: Workspace, root: Path, path: str) -> None:
+    """Relative, untidy and absolute names of a file resolve to it."""
+    assert workspace.resolve(path.format(root=root), must_exist=True) == root / "src" / "main.py"
+
+
+def test_root_by_another_name(tmp_path: Path, root: Path) -> None:
+    """A workspace opened through a link, and paths through that link, are the real folder."""
+    (tmp_path / "alias").symlink_to(root)
+    workspace = Workspace(tmp_path / "alias")
+    assert workspace.root == root
+    assert workspace.resolve(str(tmp_path / "alias" / "src")) == root / "src"
+    assert workspace.resolve(str(tmp_path / "alias")) == root
+    assert workspace.resolve(".") == root
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "..",
+        "../secret.txt",
+        "src/../../secret.txt",
+        "missing/../../secret.txt",
+        "/etc/passwd",
+        "{root}-evil/main.py",
+        "{root}/../secret.txt",
+        "~/.ssh/id_rsa",
+        "src/main.py\0.txt",
+        "a/" * 3000,
+    ],
+)
+@pytest.mark.parametrize("follow", [True, False])
+def test_outside_paths_are_refused(workspace: Workspace, root: Path, path: str, follow: bool) -> None:
+    """What leads out is refused before anything is opened, however it is written."""
+    with pytest.raises(ToolError) as caught:
+        workspace.resolve(path.format(root=root), follow=follow)
+    assert caught.value.code == E_PATH_TRAVERSAL
+    assert caught.value.hint
+
+
+def test_refusal_names_the_resolved_path(workspace: Workspace, root: Path, tmp_path: Path) -> None:
+    """The message shows where a harmless looking path really leads."""
+    (root / "notes.txt").symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(ToolError, match=str(tmp_path / "secret.txt")):
+        workspace.resolve("notes.txt")
+
+
+@pytest.mark.parametrize("use", ["read", "write"])
+def test_links_out_are_refused(workspace: Workspace, root: Path, tmp_path: Path, use: str) -> None:
+    """Links to a file and to a folder outside are neither read nor written through, chained or not."""
+    (root / "file").symlink_to(tmp_path / "secret.txt")
+    (root / "folder").symlink_to("..")
+    (root / "chain").symlink_to("file")
+    for path in ("file", "chain", "folder/secret.txt", "folder/new.txt"):
+        with pytest.raises(ToolError) as caught:
+            workspace.replace(path, b"x") if use == "write" else workspace.open(path).__enter__()
+        assert caught.value.code == E_PATH_TRAVERSAL
+    assert (tmp_path / "secret.txt").read_bytes() == SECRET
+    assert not (tmp_path / "new.txt").exists()
+
+
+async def test_links_inside_are_followed(workspace: Workspace, root: Path) -> None:
+    """Relative, absolute and folder links that stay inside work, and a write keeps the link."""
+    (root / "relative").symlink_to("src/main.py")
+    (root / "absolute").symlink_to(root / "src" / "main.py")
+    (root / "code").symlink_to("src")
+    for path in ("relative", "absolute", "code/main.py"):
+        assert await workspace.read_text(path) == "print('hello')\n"
+    await workspace.write_bytes("relative", b"new\n")
+    assert (root / "relative").is_symlink()
+    assert (root / "src" / "main.py").read_bytes() == b"new\n"
+
+
+def test_link_loops_are_told(workspace: Workspace, root: Path) -> None:
+    """A link to itself is an error of its own, not a hang."""
+    (root / "loop").symlink_to("loop")
+    with pytest.raises(ToolError, match="symbolic links"), workspace.open("loop"):
+        pass
+
+
+def test_follow_false_means_the_link_itself(workspace: Workspace, root: Path, tmp_path: Path) -> None:
+    """A link that leads out can still be named, to delete it; ``..`` is never taken for a name."""
+    (root / "out").symlink_to(tmp_path / "secret.txt")
+    with workspace.at("out", follow=False) as place:
+        assert place.path == root / "out"
+        os.unlink(place.name, dir_fd=place.folder)
+    assert (tmp_path / "secret.txt").exists()
+    assert workspace.resolve("src/..", follow=False) == root
+
+
+def test_relative(workspace: Workspace, root: Path) -> None:
+    """Paths are shown relative to the root, those outside as they are."""
+    assert workspace.relative(root / "src" / "main.py") == "src/main.py"
+    assert workspace.relative(root) == "."
+    assert workspace.relative("src/main.py") == "src/main.py"
+    assert workspace.relative("/etc/passwd") == "/etc/passwd"
+
+
+# --- links swapped in ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_swapped_link_never_leaks(workspace: Workspace, root: Path, tmp_path: Path, what: str) -> None:
+    """While a thread swaps a file or a folder for a link out, 1,000 reads give the inside content or an error."""
+    inside, outside = (root / "real", tmp_path / "outside")
+    for folder, content in ((inside, b"inside"), (outside, SECRET)):
+        folder.mkdir()
+        (folder / "name").write_bytes(content)
+    path = "swap" if what == "file" else "swap/name"
+    targets = [inside / "name", outside / "name"] if what == "file" else [inside, outside]
+    links = [root / "link-in", root / "link-out"]
+
+    def swap() -> None:
+        for target, link in zip(targets, links, strict=True):
+            link.symlink_to(target)
+            os.replace(link, root / "swap")
+
+    swap()
+    seen: list[bytes | str] = []
+    with running(swap):
+        for _ in range(1000):
+            try:
+                with workspace.open(path) as file:
+                    seen.append(file.read())
+            except ToolError as error:
+                seen.append(error.code)
+    assert set(seen) <= {b"inside", E_PATH_TRAVERSAL, E_FAILED}
+
+
+def test_swapped_folder_never_takes_a_write(workspace: Workspace, root: Path, tmp_path: Path) -> None:
+    """While a thread swaps a folder for a link out, no write lands outside."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+
+    def swap() -> None:
+        (root / "real").rename(root / "swap")
+        (root / "swap").rename(root / "real")
+        (root / "swap").symlink_to(outside)
+        (root / "swap").unlink()
+
+    (root / "real").mkdir()
+    with running(swap):
+        for _ in range(1000):
+            try:
+                workspace.replace("swap/name", b"x", make_parents=False)
+            except ToolError:
+                pass
+    assert list(outside.iterdir()) == []
+
+
+def test_replaced_root_is_refused(workspace: Workspace, root: Path, tmp_path: Path) -> None:
+    """When the root itself becomes a link to elsewhere, nothing is read there."""
+    root.rename(tmp_path / "moved")
+    root.symlink_to(tmp_path / "proj-evil")
+    with pytest.raises(ToolError), workspace.open("main.py"):
+        pass
+
+
+# --- reading -------------------------------------------------------------------------------------------------------------
+
+
+async def test_missing_file_suggests_near_paths(workspace: Workspace) -> None:
+    """A file in another folder and a misspelt one are suggested."""
+    for path in ("main.py", "src/mian.py", "lib/main.py"):
+        with pytest.raises(ToolError) as caught:
+            await workspace.read_text(path)
+        assert caught.value.code == E_FILE_NOT_FOUND
+        assert "'src/main.py'" in caught.value.hint
+    with pytest.raises(ToolError, match="no 'zzz'"):
+        workspace.resolve("zzz", must_exist=True)
+
+
+def test_looking_for_near_paths_is_bounded(workspace: Workspace, root: Path) -> None:
+    """In a folder of 5,000 files a miss is answered from a part of them, and skipped folders are not looked into."""
+    for number in range(5000):
+        (root / "src" / f"module_{number}.py").touch()
+    (root / "node_modules").mkdir()
+    (root / "node_modules" / "wanted.js").touch()
+    assert workspace.near("src/modul_77.py")
+    assert workspace.near("wanted.js") == []
+
+
+def test_near_paths_never_come_from_outside(workspace: Workspace) -> None:
+    """Names beside the workspace are not given away."""
+    assert workspace.near("secret.txt") == []
+    with pytest.raises(ToolError):
+        workspace.near("../secret.tx")
+
+
+async def test_read_text(workspace: Workspace, root: Path) -> None:
+    """A byte order mark is left out and CRLF stays."""
+    (root / "win.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\r\n")
+    assert await workspace.read_text("win.txt") == "a\r\nb\r\n"
+
+
+async def test_binary_and_other_encodings_are_told(workspace: Workspace, root: Path) -> None:
+    """Bytes that are no UTF-8 text are refused, each kind by name."""
+    (root / "image.png").write_bytes(b"\x89PNG\0\0")
+    (root / "latin.txt").write_bytes("caf\xe9".encode("latin-1"))
+    with pytest.raises(ToolError, match="binary file of 6 bytes"):
+        await workspace.read_text("image.png")
+    with pytest.raises(ToolError, match=r"not UTF-8 text \(byte 3\)"):
+        await workspace.read_text("latin.txt")
+
+
+async def test_read_bytes_is_bounded(workspace: Workspace, root: Path) -> None:
+    """A file longer than the limit is refused, one of exactly the limit is read."""
+    (root / "data").write_bytes(b"x" * 100)
+    assert len(await workspace.read_bytes("data", limit=100)) == 100
+    with pytest.raises(ToolError, match="more than 99 bytes"):
+        await workspace.read_bytes("data", limit=99)
+
+
+async def test_special_files_have_no_content(workspace: Workspace, root: Path) -> None:
+    """Folders, pipes, sockets and devices are refused at once, for reading and for writing."""
+    os.mkfifo(root / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(root / "socket"))
+    paths = [".", "src", "pipe", "socket"]
+    if os.geteuid() == 0:
+        os.mknod(root / "zero", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
+        paths.append("zero")
+    with trio.fail_after(5):
+        for path in paths:
+            with pytest.raises(ToolError, match=r"is a|cannot be used"):
+                await workspace.read_bytes(path)
+            with pytest.raises(ToolError, match="is a"):
+                await workspace.write_bytes(path, b"x")
+
+
+async def test_file_as_a_folder(workspace: Workspace) -> None:
+    """A file named as if it were a folder is an error in words."""
+    with pytest.raises(ToolError, match="Not a directory"):
+        await workspace.read_bytes("src/main.py/x")
+
+
+# --- writing -------------------------------------------------------------------------------------------------------------
+
+
+async def test_write_makes_parents_or_not(workspace: Workspace, root: Path) -> None:
+    """Missing folders are made unless that is not wanted."""
+    await workspace.write_bytes("a/b/c.txt", b"x")
+    assert (root / "a/b/c.txt").read_bytes() == b"x"
+    with pytest.raises(ToolError) as caught:
+        await workspace.write_bytes("d/e.txt", b"x", make_parents=False)
+    assert caught.value.code == E_FILE_NOT_FOUND
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    old = os.umask(0o027)
+    yield
+    os.umask(old)
+
+
+@pytest.mark.usefixtures("umask")
+def test_write_keeps_the_mode(workspace: Workspace, root: Path) -> None:
+    """An existing file keeps its mode, a new one gets what the umask leaves."""
+    (root / "run.sh").write_text("#!/bin/sh\n")
+    (root / "run.sh").chmod(0o755)
+    workspace.replace("run.sh", b"#!/bin/sh\nexit\n")
+    assert stat.S_IMODE((root / "run.sh").stat().st_mode) == 0o755
+    workspace.replace("new.txt", b"")
+    assert stat.S_IMODE((root / "new.txt").stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_write_keeps_the_owner(workspace: Workspace, root: Path) -> None:
+    """Root in a container does not take the user's files over."""
+    os.chown(root / "src" / "main.py", 1234, 1234)
+    workspace.replace("src/main.py", b"x")
+    assert (root / "src" / "main.py").stat().st_uid == 1234
+
+
+def test_hard_links_are_broken(workspace: Workspace, root: Path, tmp_path: Path) -> None:
+    """A write through a hard link to an outside file leaves that file alone."""
+    os.link(tmp_path / "secret.txt", root / "hard")
+    workspace.replace("hard", b"mine")
+    assert (tmp_path / "secret.txt").read_bytes() == SECRET
+
+
+def test_readers_see_the_old_or_the_new_content(workspace: Workspace, root: Path) -> None:
+    """While a file is written over and over, every read gives one whole version, and no temporary file stays."""
+    versions = [letter * 50_000 for letter in (b"a", b"b")]
+    workspace.replace("file", versions[0])
+
+    def write() -> None:
+        for version in versions:
+            workspace.replace("file", version)
+
+    with running(write):
+        for _ in range(300):
+            with workspace.open("file") as file:
+                assert file.read() in versions
+    assert sorted(entry.name for entry in root.iterdir()) == ["file", "src"]
+
+
+def test_read_only_file_is_left_alone(workspace: Workspace, root: Path) -> None:
+    """A file that nobody may write is not replaced, although its folder would allow it."""
+    (root / "src" / "main.py").chmod(0o444)
+    with pytest.raises(ToolError, match="read-only"):
+        workspace.replace("src/main.py", b"x")
+
+
+def test_stale_file_is_left_alone(workspace: Workspace, root: Path) -> None:
+    """A file that changed, or went, since its status was taken is not overwritten."""
+    status = (root / "src" / "main.py").stat()
+    (root / "src" / "main.py").write_text("somebody else was here\n")
+    with pytest.raises(ToolError) as caught:
+        workspace.replace("src/main.py", b"x", expected=status)
+    assert caught.value.code == E_STALE
+    (root / "src" / "main.py").unlink()
+    with pytest.raises(ToolError):
+        workspace.replace("src/main.py", b"x", expected=status)
+
+
+@pytest.fixture
+def closed_folder() -> Iterator[Path]:
+    """A workspace whose folder may not be written, seen by a user who is not root."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        root.chmod(0o755)
+        (root / "locked").mkdir()
+        (root / "locked" / "secret").write_text("x")
+        (root / "locked" / "secret").chmod(0o600)
+        user = os.geteuid()
+        (root / "locked").chmod(0o755 if user == 0 else 0o555)
+        if user == 0:
+            os.seteuid(65534)
+        yield root
+        os.seteuid(user)
+        (root / "locked").chmod(0o755)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a file of another user")
+def test_missing_permissions_are_told(closed_folder: Path) -> None:
+    """What the system refuses becomes a sentence with the reason."""
+    workspace = Workspace(closed_folder)
+    for use in (
+        lambda: workspace.replace("locked/new", b"x"),
+        lambda: workspace.replace("locked/a/b", b"x"),
+        lambda: workspace.open("locked/secret").__enter__(),
+    ):
+        with pytest.raises(ToolError, match="Permission denied") as caught:
+            use()
+        assert caught.value.code == E_FAILED
+
+
+def test_odd_names(workspace: Workspace, root: Path) -> None:
+    """Names with newlines, Unicode and bytes that are no text work, and errors about them can be encoded."""
+    for name in ("a\nb", "dürüm 🥙.txt", "-rf", "\udcff"):
+        workspace.replace(name, b"x")
+        assert (root / name).read_bytes() == b"x"
+    with pytest.raises(ToolError) as caught:
+        workspace.resolve("missing\udcff\n", must_exist=True)
+    assert str(caught.value).encode()
+
+
+def test_nothing_is_left_open(workspace: Workspace, root: Path) -> None:
+    """Successes and failures alike give all descriptors back."""
+    before = len(os.listdir("/dev/fd"))
+    for path in ("src/main.py", "nothing/at/all", "src", "../x", "src/main.py/x"):
+        for use in (workspace.open, workspace.at):
+            try:
+                with use(path):
+                    pass
+            except ToolError:
+                pass
+    assert len(os.listdir("/dev/fd")) == before
+
+
+def test_without_openat(workspace: Workspace, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where folders cannot be held open, as on Windows, the same calls work on whole paths and are checked before."""
+    monkeypatch.setattr("hilum.workspace._HAS_OPENAT", False)
+    workspace.replace("a/b.txt", b"x")
+    with workspace.open("a/b.txt") as file:
+        assert file.read() == b"x"
+    (root / "out").symlink_to(tmp_path)
+    for path in ("out/secret.txt", "../secret.txt"):
+        with pytest.raises(ToolError), workspace.open(path):
+            pass
+    with pytest.raises(ToolError, match=r"no 'a/c\.txt'"), workspace.open("a/c.txt"):
+        pass

@@ -1,0 +1,175 @@
+"""Killed at any instant, from many processes at once: what was appended is there, in order, without gaps."""
+
+import contextlib
+import random
+import signal
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+import trio
+import trio.lowlevel
+from hilum.events import PluginEvent, RunEnded
+from hilum.store import SessionInfo
+from hilum_store import SqliteStore
+
+KILLS = 60
+
+# Appends batches of one to four events, now and then large ones or the end of a run (which starts a checkpoint), and tells
+# the last number only after ``append`` has returned.
+WRITER = """
+import random
+async def main():
+    dice = random.Random(int(sys.argv[2]))
+    store = SqliteStore(path)
+    log = await store.open("s1")
+    say("open", log.last)
+    while True:
+        count = dice.randrange(1, 5)
+        batch = [event(log.last + 1 + n, dice.choice((10, 300, 20_000))) for n in range(count)]
+        if dice.random() < 0.2:
+            batch[-1] = RunEnded(seq=batch[-1].seq, agent="main", state="completed")
+        log.append(batch)
+        say("appended", log.last)
+"""
+
+
+def numbers(text: str) -> list[int]:
+    # The last line may be torn.
+    return [int(line.split()[1]) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+async def read_all(store: SqliteStore, session: str) -> list[int]:
+    found: list[int] = []
+    while page := await store.read(session, after=len(found)):
+        found += [event.seq for event in page]
+    return found
+
+
+async def test_killed_writer_loses_nothing_it_reported(child, path: Path) -> None:  # type: ignore[no-untyped-def]
+    """Sixty times SIGKILL at random instants: every reported event is there, the lease is free, the file is sound."""
+    dice = random.Random(2026)
+    store = SqliteStore(path)
+    await (await store.create(SessionInfo(id="s1", workspace="/w"))).close()
+    await store.close()
+    reported = 0
+    with trio.fail_after(110):
+        for kill in range(KILLS):
+            process = child(WRITER, str(kill))
+            # Instants from the first commit on; some children are killed before they have opened anything.
+            if kill % 10:
+                assert (await trio.to_thread.run_sync(process.stdout.readline)).startswith("open")
+            time.sleep(dice.random() * 0.05)  # noqa: ASYNC251
+            process.kill()
+            told = numbers(process.stdout.read())
+            process.wait()
+            reported = max([reported, *told])
+
+            store = SqliteStore(path)
+            log = await store.open("s1")
+            found = await read_all(store, "s1")
+            assert found == list(range(1, len(found) + 1))
+            assert len(found) >= reported
+            assert log.last == len(found) == (await store.info("s1")).events
+            await store.close()
+    assert reported > KILLS
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    connection.close()
+
+
+PARALLEL = """
+async def main():
+    name = sys.argv[2]
+    store = SqliteStore(path)
+    log = await store.create(SessionInfo(id=name, workspace="/w"))
+    say("ready")
+    sys.stdin.readline()
+    for seq in range(1, 401):
+        last = seq % 50 == 0
+        log.append([RunEnded(seq=seq, agent="main", state="completed") if last else event(seq, 400)])
+    say("done", log.last)
+    await store.close()
+"""
+
+
+async def test_processes_write_different_sessions_at_once(child, path: Path) -> None:  # type: ignore[no-untyped-def]
+    """Four processes make the file together and append in parallel, with checkpoints among it; a reader follows."""
+    processes = [child(PARALLEL, f"p{number}") for number in range(4)]
+    with trio.fail_after(60):
+        for process in processes:
+            assert await trio.to_thread.run_sync(process.stdout.readline) == "ready\n"
+        for process in processes:
+            process.stdin.write("\n")
+            process.stdin.flush()
+        store = SqliteStore(path)
+        while (seen := await read_all(store, "p0"))[-1:] != [400]:
+            assert seen == list(range(1, len(seen) + 1))
+        for process in processes:
+            assert await trio.to_thread.run_sync(process.stdout.readline) == "done 400\n"
+            assert await trio.to_thread.run_sync(process.wait) == 0
+        for number in range(4):
+            assert await read_all(store, f"p{number}") == list(range(1, 401))
+        assert {info.events for info in await store.list()} == {400}
+        await store.close()
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    connection.close()
+
+
+async def test_checkpoint_at_the_end_of_a_run_empties_the_log_file(store: SqliteStore, path: Path) -> None:
+    """The file beside the sessions does not grow for ever: after a run its space is used again."""
+    log = await store.create(SessionInfo(id="s1", workspace="/w"))
+    beside = path.with_name("sessions.db-wal")
+    with trio.fail_after(30):
+        for run in range(8):
+            first = run * 100
+            for seq in range(first + 1, first + 100):
+                log.append([PluginEvent(seq=seq, name="test.fact", data={"x": "x" * 2000})])
+            size = path.stat().st_size
+            log.append([RunEnded(seq=first + 100, agent="main", state="completed")])
+            while path.stat().st_size == size:
+                await trio.sleep(0.001)
+    assert beside.stat().st_size < 3_000_000
+
+
+async def test_long_run_is_checkpointed_in_its_midst(store: SqliteStore, path: Path) -> None:
+    """Megabytes without the end of a run start a checkpoint as well, and appending goes on meanwhile."""
+    log = await store.create(SessionInfo(id="s1", workspace="/w"))
+    with trio.fail_after(60):
+        while path.stat().st_size < 4_000_000:
+            log.append([PluginEvent(seq=log.last + 1, name="test.fact", data={"x": "x" * 200_000})])
+            await trio.lowlevel.checkpoint()
+    assert await read_all(store, "s1") == list(range(1, log.last + 1))
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers there")
+async def test_interrupt_in_an_append_leaves_a_usable_log(store: SqliteStore) -> None:
+    """Ctrl-C at random instants of an append: all or nothing is on record, and the log knows which."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    dice = random.Random(7)
+    log = await store.create(SessionInfo(id="s1", workspace="/w"))
+    before = signal.signal(signal.SIGALRM, interrupt)
+    outcomes = {"written": 0, "undone": 0}
+    try:
+        for _ in range(400):
+            known = log.last
+            batch = [PluginEvent(seq=known + n, name="test.fact") for n in (1, 2)]
+            with contextlib.suppress(KeyboardInterrupt):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, dice.uniform(1e-6, 120e-6))
+                    log.append(batch)
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            assert log.last in (known, known + 2)
+            outcomes["written" if log.last > known else "undone"] += 1
+            assert [event.seq for event in log.read(after=known)] == list(range(known + 1, log.last + 1))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert min(outcomes.values()) > 10
+    log.append([PluginEvent(seq=log.last + 1, name="test.fact")])
+    assert await read_all(store, "s1") == list(range(1, log.last + 1))
