@@ -73,7 +73,7 @@ def _run(command: object, rest: list[str]) -> int:
         return int(command(rest) or 0)
     except HilumError as error:
         print(f"hilum: {error.code}: {error.message}", *([error.hint] if error.hint else []), sep="\n", file=sys.stderr)
-        return 2 if error.code in ("E_UNKNOWN", "E_SETTINGS", "E_NO_MODEL") else 1
+        return error.exit_code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -84,7 +84,10 @@ def _run(command: object, rest: list[str]) -> int:
 
 def _help(commands: Mapping[str, EntryPoint]) -> str:
     known = list(SUMMARIES)
-    names = sorted({*commands, "plugins"}, key=lambda name: (name not in SUMMARIES, known.index(name) if name in known else 0, name))
+    names = sorted(
+        {*commands, "plugins"},
+        key=lambda name: (name not in SUMMARIES, known.index(name) if name in known else 0, name),
+    )
     lines = [f"  {name:12}{SUMMARIES.get(name) or f'from {commands[name].distribution}'}" for name in names]
     return USAGE + "\n".join(lines) + "\n\nhilum COMMAND --help tells more."
 

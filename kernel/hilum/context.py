@@ -13,7 +13,7 @@ IMAGE_TOKENS = 1_500
 
 
 @attrs.frozen
-class Request:
+class ContextRequest:
     """What a prompt asks context for.
 
     Args:

@@ -51,6 +51,16 @@ E_UNKNOWN = "E_UNKNOWN"
 E_UNKNOWN_TOOL = "E_UNKNOWN_TOOL"
 
 
+# Exit codes of the command line, by error code; every other error is 1. The meanings are in ``hilum run --help``.
+EXITS = {
+    **dict.fromkeys((E_UNKNOWN, E_SETTINGS, E_NO_MODEL, E_BAD_ARGS, E_FILE_NOT_FOUND), 2),
+    **dict.fromkeys((E_LLM_AUTH, E_LLM_FAIL, E_LLM_429, E_LLM_TIMEOUT), 4),
+    **dict.fromkeys((E_STORE, E_BUSY), 5),
+    E_TIMEOUT: 124,
+    E_STOPPED: 130,
+}
+
+
 class HilumError(Exception):
     """An error with a code, one sentence of what happened, and one of what to do.
 
@@ -71,11 +81,17 @@ class HilumError(Exception):
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()
 
+    @property
+    def exit_code(self) -> int:
+        """What a command that ends with this error exits with."""
+        return EXITS.get(self.code, 1)
+
 
 class UsageError(HilumError):
     """The request cannot be met as it stands: an unknown name, a missing folder, an impossible combination."""
 
     code = E_UNKNOWN
+    exit_code = 2
 
 
 class SettingsError(UsageError):

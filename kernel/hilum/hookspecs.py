@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import attrs
 import pluggy
 
-from hilum.context import Request
+from hilum.context import ContextRequest
 from hilum.messages import AssistantMessage, Block, Layer, Message, ToolCall, ToolResult, Trim
 from hilum.models import Provider
 from hilum.processes import Command
@@ -161,7 +161,7 @@ async def interpret_prompt(session: Session, text: str) -> Interpretation | None
 
 
 @hookspec(shape="gather", deadline=10.0, fault="left out")
-async def gather_context(agent: Agent, request: Request) -> Sequence[Block] | None:
+async def gather_context(agent: Agent, request: ContextRequest) -> Sequence[Block] | None:
     """Give blocks of context for a prompt, once per run. They join the user's message, best first, within the budget."""
 
 

@@ -53,7 +53,7 @@ class Kernel:
     faults: list[Fault]
     observers: list[Observer]
     _settings: Settings
-    _overrides: Mapping[str, object]
+    _sources: dict[str, Any]
     _nursery: trio.Nursery
     store: Store = attrs.field(factory=MemoryStore)
     sessions: dict[str, Session] = attrs.field(factory=dict)
@@ -138,8 +138,7 @@ class Kernel:
     def _settings_for(self, root: Path) -> Settings:
         if not (root / ".hilum" / "settings.toml").exists():
             return self._settings
-        known = [plugin.name for plugin in self.host.plugins.values()]
-        return load(self.host.sections(), workspace=root, overrides=self._overrides, known=known)
+        return load(self.host.sections(), workspace=root, **self._sources)
 
     async def fork(self, session: str, upto: int | None = None) -> str:
         """Copy a session, or its events up to ``upto``, into a new one; gives its id."""
@@ -249,19 +248,20 @@ async def open_kernel(
     faults: list[Fault] = []
     observers: list[Observer] = []
     host = Host(faults.append, observers)
-    # The plugins to load stand in the settings, and the settings are checked against the plugins: read twice.
-    first = load([KernelSettings], workspace=root, overrides=overrides, environ=environ, known=None).get(KernelSettings)
-    chosen = first.plugins
-    host.find(plugins, allow=chosen.allow, block=chosen.block, order=chosen.order)
+    # The plugins to load stand in the settings, and the settings are checked against the plugins: read twice, and only the
+    # second reading complains.
+    sources: dict[str, Any] = {"overrides": overrides, "environ": environ}
+    first = load([KernelSettings], workspace=root, known=None, strict=False, **sources).get(KernelSettings)
+    host.find(plugins, allow=first.plugins.allow, block=first.plugins.block, order=first.plugins.order)
     host.load()
-    known = [plugin.name for plugin in host.plugins.values()]
-    loaded = load([KernelSettings, *host.sections()], workspace=root, overrides=overrides, environ=environ, known=known)
+    sources["known"] = host.absent()
+    loaded = load(host.sections(), workspace=root, **sources)
     options = loaded.get(KernelSettings)
     host.require(options.required)
     roles = {**options.roles, **({"default": options.model} if options.model else {})}
     async with Warden() as warden, open_nursery() as nursery:
         router = Router(roles, options.fallback)
-        kernel = Kernel(host, options, router, warden, faults, observers, loaded, overrides, nursery)
+        kernel = Kernel(host, options, router, warden, faults, observers, loaded, sources, nursery)
         try:
             await kernel.start(store)
             yield kernel

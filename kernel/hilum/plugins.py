@@ -19,7 +19,7 @@ from hilum.discovery import EntryPoint, entry_points, normal
 from hilum.errors import PluginError, unknown
 from hilum.hooks import FAULTS, Fault, Observer, Table, implementations
 from hilum.hookspecs import HOOKS, PROJECT, Spec
-from hilum.settings import sections_of
+from hilum.settings import KernelSettings, sections_of
 
 
 @attrs.define(eq=False)
@@ -78,7 +78,7 @@ class Host:
         Raises:
             UsageError: A name is not installed.
         """
-        installed = {point.name: point for point in entry_points() if point.group == "hilum"}
+        installed = self._installed = {point.name: point for point in entry_points() if point.group == "hilum"}
         names = {normal(name): name for name in installed}
         # A name in `block` may be of a plugin that has been uninstalled since: nothing to complain of.
         for name in (*(w for w in wanted or () if isinstance(w, str)), *(allow or ()), *order):
@@ -144,9 +144,13 @@ class Host:
         self.table.remove(plugin, error)
         self.plugins[plugin].state, self.plugins[plugin].error = "off", error
 
+    def absent(self) -> set[str]:
+        """Names of plugins that are installed and not loaded: their settings are nobody's to check."""
+        return {*self._installed, *self.plugins} - {plugin.name for plugin in self._ready()}
+
     def sections(self) -> list[type]:
-        """The settings sections that the loaded plugins declare."""
-        return [s for p in self._ready() if isinstance(p.module, ModuleType) for s in sections_of(p.module)]
+        """The settings sections of the kernel and of the loaded plugins."""
+        return [KernelSettings] + [s for p in self._ready() if isinstance(p.module, ModuleType) for s in sections_of(p.module)]
 
 
 class _Loading:

@@ -24,7 +24,7 @@ import trio
 from hilum import warden as _warden
 from hilum.errors import E_CMD_FAIL, ToolError
 
-_PATIENCE = 5.0  # seconds for the keeper to end a tree, beyond the grace given to it
+_PATIENCE = 4.5  # seconds for the keeper to end a tree, beyond the grace given to it
 _DRAIN = 2.0  # seconds to read what an ended command has left in its pipes
 _LOST = "The process that watches over this command was ended from outside, and the command with it."
 _FOLDER = os.path.dirname(os.path.abspath(_warden.__file__))
@@ -280,19 +280,21 @@ class Processes:
                 await stream.send_all(input)
             stream.close()
 
-        async with self.open(argv, cwd=cwd, env=env, stdin=bool(input), grace=grace) as process:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(pump, "stdout", process.stdout, stdout)
-                if process.stderr is not None:
-                    nursery.start_soon(pump, "stderr", process.stderr, stderr)
-                if process.stdin is not None:
-                    nursery.start_soon(feed, process.stdin)
-                try:
-                    code = await process.wait()
-                except ToolError as error:
-                    faults.append(error)
-                # Nobody is left to write, unless a descriptor was given away to a process from elsewhere.
-                nursery.cancel_scope.deadline = trio.current_time() + _DRAIN
+        async with (
+            self.open(argv, cwd=cwd, env=env, stdin=bool(input), grace=grace) as process,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(pump, "stdout", process.stdout, stdout)
+            if process.stderr is not None:
+                nursery.start_soon(pump, "stderr", process.stderr, stderr)
+            if process.stdin is not None:
+                nursery.start_soon(feed, process.stdin)
+            try:
+                code = await process.wait()
+            except ToolError as error:
+                faults.append(error)
+            # Nobody is left to write, unless a descriptor was given away to a process from elsewhere.
+            nursery.cancel_scope.deadline = trio.current_time() + _DRAIN
         if faults:
             raise faults[0]
         seconds = time.perf_counter() - begun

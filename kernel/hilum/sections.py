@@ -279,4 +279,4 @@ def near(name: str, known: Iterable[str]) -> str:
     """Give names that are like this one as a clause of a message, else the names there are."""
     names = sorted(known)
     found = get_close_matches(name, names, n=2, cutoff=0.6)
-    return f"did you mean {' or '.join(found)}?" if found else f"known: {', '.join(names[:12])}"
+    return f"did you mean {' or '.join(found)}?" if found else f"known: {', '.join(names[:12]) or 'none'}"

@@ -18,7 +18,7 @@ import msgspec
 import trio
 
 from hilum.agents import Agent, Mode, Profile, ToolFilter
-from hilum.context import Request, fit, render
+from hilum.context import ContextRequest, fit, render
 from hilum.errors import (
     E_BUSY,
     E_INTERRUPTED,
@@ -294,8 +294,15 @@ class Session:
         return run
 
     async def run(self, text: str, **options: Any) -> RunEnded:
-        """Prompt and wait for the end. Takes what ``prompt`` takes."""
-        return await (await self.prompt(text, **options)).wait()
+        """Prompt and wait for the end. Takes what ``prompt`` takes. Cancelling it stops the run, and waits for that."""
+        run = await self.prompt(text, **options)
+        try:
+            return await run.wait()
+        except trio.Cancelled:
+            run.stop()
+            with trio.CancelScope(shield=True):
+                await run.wait()
+            raise
 
     def resume(self) -> list[Run]:
         """Go on with what was cut off when the session was last written, in the middle of a turn if need be.
@@ -427,7 +434,7 @@ class Session:
         identity, text = agent.conversation.queue[0]
         model = self.kernel.router.chain(agent)[0]
         window = self.kernel.router.model(model).info.window
-        request = Request(text, budget=window // 4, state=state)
+        request = ContextRequest(text, budget=window // 4, state=state)
         blocks: list[Block] = []
         for plugin, found in await self.hooks.gather("gather_context", agent=agent, request=request):
             if isinstance(found, list | tuple) and all(isinstance(block, Block) for block in found):

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import attrs
 import msgspec
@@ -246,7 +247,7 @@ def _thin(message: Message, thinned: dict[str, str]) -> Message:
     )
 
 
-_HANDLERS = {
+_HANDLERS: dict[type[Event], Callable[[Conversation, Any], None]] = {
     PromptQueued: Conversation._queued,
     RunStarted: Conversation._started,
     LayersSealed: Conversation._sealed,

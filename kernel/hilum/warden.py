@@ -56,8 +56,14 @@ def contained() -> bool:
     return sys.platform == "linux" and os.path.exists("/proc/self/stat")
 
 
+def note_signals() -> None:
+    """Have signals noted instead of acted on, here and in every process forked from here."""
+    for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+
+
 def settle() -> int:
-    """Make this process the parent of its orphaned descendants, and have signals noted instead of acted on.
+    """Make this very process the parent of its orphaned descendants, and the noter of its own signals.
 
     Returns:
         A descriptor that the numbers of signals can be read from.
@@ -68,8 +74,6 @@ def settle() -> int:
         ctypes.pythonapi.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     wake, noted = os.pipe()
     os.set_blocking(noted, False)
-    for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: None)
     signal.set_wakeup_fd(noted, warn_on_full_buffer=False)
     return wake
 
@@ -124,7 +128,7 @@ def reap() -> tuple[dict[int, int], bool]:
         codes[pid] = os.waitstatus_to_exitcode(status)
 
 
-def kill_group(group: int, number: int = signal.SIGKILL) -> None:
+def kill_group(group: int, number: int = 9) -> None:
     """Send a signal to a process group, if it is there and not one's own."""
     try:
         if group != os.getpgrp():
@@ -227,7 +231,7 @@ def keep(channel: int, lifelines: Sequence[int], wake: int, main: int) -> int:
             if fd == wake:
                 os.read(wake, 4096)
             elif fd == channel and (said := hear(channel)):
-                kill_at = min(kill_at, now + float(said.split()[-1]))
+                kill_at = min(kill_at, time.monotonic() + float(said.split()[-1]))
                 if running:
                     kill_group(main, signal.SIGTERM)
             else:
@@ -281,6 +285,7 @@ def serve(fd: int, owner: int) -> None:
     """
     os.set_inheritable(fd, False)
     os.chdir("/")
+    note_signals()
     sock, wake, (lifeline, grip), (told, taken) = _socket.socket(fileno=fd), settle(), os.pipe(), os.pipe()
     # A process that hilum forked may hold a copy of the socket, so hilum itself is watched as well.
     poll = watch(told, wake, *watch_process(owner))
@@ -324,6 +329,7 @@ def main() -> int:
     if argv[:1] != [b"--"] or not argv[1:]:
         print("usage: hilum-warden -- COMMAND [ARGUMENT …]", file=sys.stderr)
         return 2
+    note_signals()
     stdio, parent = [os.dup(number) for number in range(3)], watch_process(os.getppid())
     ours, theirs = (end.detach() for end in _socket.socketpair())
     (lifeline, grip), wake = os.pipe(), settle()

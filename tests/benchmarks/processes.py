@@ -7,7 +7,6 @@ import sys
 import time
 
 import trio
-
 from hilum.processes import Command, Processes, Warden
 
 COMMANDS = 200

@@ -56,7 +56,7 @@ def turn(seq: int) -> list[AnyEvent]:
 
 async def appending(folder: Path) -> None:
     for durability in ("process", "power"):
-        store = SqliteStore(folder / f"{durability}.db", durability)  # type: ignore[arg-type]
+        store = SqliteStore(folder / f"{durability}.db", durability)
         log = await store.create(SessionInfo(id="bench", workspace="/w"))
 
         def one(log=log) -> None:  # type: ignore[no-untyped-def]

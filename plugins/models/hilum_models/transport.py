@@ -6,7 +6,7 @@ httpx is imported at the first request, and only here.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -55,11 +55,18 @@ class Response:
 
         # Asked for uncompressed; whoever compresses all the same is decoded.
         packed = self._response.headers.get("content-encoding", "identity") not in ("", "identity")
+        source = self._response.aiter_bytes() if packed else self._response.aiter_raw()
         try:
-            async for chunk in self._response.aiter_bytes() if packed else self._response.aiter_raw():
+            async for chunk in source:
                 yield chunk
         except (httpx.HTTPError, httpx.StreamError) as error:
             raise _failure(error, self._who, self._url) from None
+        finally:
+            # httpx nests generators that do not close each other; a cancelled read ends them all.
+            with trio.CancelScope() as scope, suppress(httpx.HTTPError, httpx.StreamError):
+                scope.cancel()
+                async for _ in source:
+                    pass
 
     async def read(self, limit: int = MAX_REFUSAL) -> bytes:
         """Read the body, at most ``limit`` bytes of it; what breaks off is given as far as it came."""

@@ -95,7 +95,7 @@ def _write_end(exchange: Exchange) -> list[str]:
         lines.append(f"usage = {_value(msgspec.to_builtins(exchange.usage))}")
     for key in ("first", "seconds"):
         if getattr(exchange, key):
-            lines.append(f"{key} = {round(getattr(exchange, key), 3)}")
+            lines.append(f"{key} = {float(getattr(exchange, key))!r}")
     return [*lines, f"stop = {_string(exchange.answer.stop)}"]
 
 

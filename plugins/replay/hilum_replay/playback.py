@@ -60,6 +60,7 @@ class Playback:
         talks: dict[str, list[int]] = {}
         for index, exchange in enumerate(cassette.exchanges):
             talks.setdefault(exchange.agent, []).append(index)
+        self._ids = {call.id for exchange in cassette.exchanges for call in exchange.answer.calls}
         self._talks = [_Talk(agent, indices) for agent, indices in talks.items()]
 
     @property
@@ -97,7 +98,8 @@ class Playback:
         Raises:
             ModelError: ``request``, it is not what was recorded, or all was played; the message says where it differs.
         """
-        talks = self._candidates(agent)
+        agent = agent or asked.key
+        talks = self._candidates(agent, asked.wire)
         for talk in talks:
             if talk.count == asked.count and not self._differences(talk, talk.played - 1, asked):
                 return talk.indices[talk.played - 1]
@@ -115,35 +117,38 @@ class Playback:
             raise self._over(_gist(asked.items))
         talk, found = first
         number = talk.indices[talk.played] + 1
-        whose = f" (agent {talk.agent})" if len(self._talks) > 1 or agent not in ("", talk.agent) else ""
+        whose = f" (agent {talk.agent})" if len(self._talks) > 1 else ""
         message = f"The request is not exchange {number} of {len(self.cassette.exchanges)} of the cassette{whose}: "
         raise ModelError(message + "\n  ".join(found) + "\n", kind="request", status=400, hint=HINT)
 
-    def _candidates(self, agent: str) -> list[_Talk]:
-        if not agent:
-            return self._talks
+    def _candidates(self, agent: str, wire: bool) -> list[_Talk]:
+        """The conversations a request may belong to, likeliest first."""
         bound = [talk for talk in self._talks if talk.bound == agent]
         free = [talk for talk in self._talks if talk.bound is None]
-        named = [talk for talk in free if talk.agent == agent]
-        return bound or named or free
+        if wire:  # a first message is no sure sign: others may begin alike, and a trim takes it away
+            return bound + free + [talk for talk in self._talks if talk.bound not in (agent, None)]
+        return bound or [talk for talk in free if talk.agent == agent] or free
 
     def _differences(self, talk: _Talk, position: int, asked: Asked) -> list[str]:
+        exchanges = [self.cassette.exchanges[index] for index in talk.indices[: position + 1]]
+        expected = exchanges.pop()
         if asked.wire:
-            asked = self._recall(talk, position, asked)
-        return self._matcher.differences(self.cassette.exchanges[talk.indices[position]], asked)
+            while exchanges and not (exchanges[-1].answer.calls or exchanges[-1].answer.text.strip()):
+                # No wire can hold an empty answer: what was asked before it still seems new.
+                expected = msgspec.structs.replace(expected, sent=exchanges.pop().sent + expected.sent)
+            asked = self._recall(exchanges[-1].answer, asked) if exchanges else asked
+        return self._matcher.differences(expected, asked)
 
-    def _recall(self, talk: _Talk, position: int, asked: Asked) -> Asked:
+    def _recall(self, answer: AssistantMessage, asked: Asked) -> Asked:
         """Give results the recorded ids of their calls: a gateway may have had to change them."""
-        if position == 0 or not any(item.kind == "result" for item in asked.items):
-            return asked
-        recorded = [call.id for call in self.cassette.exchanges[talk.indices[position - 1]].answer.calls]
-        ids = dict(zip(asked.echo, recorded, strict=False))
+        recorded = [call.id for call in answer.calls]
+        ids = {} if self._ids.intersection(asked.echo) else dict(zip(asked.echo, recorded, strict=False))
+        unnamed = iter(recorded)
         items: list[Sent] = []
         for item in asked.items:
             if item.kind == "result":
-                place = sum(each.kind == "result" for each in items)
-                by_place = recorded[place] if place < len(recorded) else ""
-                item = msgspec.structs.replace(item, call=ids.get(item.call, item.call) if item.call else by_place)
+                call = ids.get(item.call, item.call) if item.call else next(unnamed, "")
+                item = msgspec.structs.replace(item, call=call)
             items.append(item)
         return attrs.evolve(asked, items=tuple(items))
 

@@ -115,10 +115,8 @@ class Recorder:
             layers, tools = self._sealed(talk.sealed)
             talk.sealed = None
         answer, model = self._clean_answer(event.message), event.message.model
-        agent = event.agent or "main"
-        exchange = Exchange(
-            tuple(sent), answer, event.usage, event.first, event.seconds, agent, layers=layers, tools=tools
-        )
+        agent, times = event.agent or "main", (round(event.first, 3), round(event.seconds, 3))
+        exchange = Exchange(tuple(sent), answer, event.usage, *times, agent, layers, tools)
         talk.messages.append(event.message)
         talk.calls = tuple(dict.fromkeys(call.id for call in event.message.calls))
         if not self._header.model:

@@ -21,7 +21,8 @@ _SHORTEST = 8
 
 # Order matters: the whole block before its parts. A group named `keep` stays in the text.
 _SHAPES: tuple[tuple[str, str], ...] = (
-    ("PRIVATE_KEY", r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)"),
+    ("PRIVATE_KEY", r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?:[A-Za-z0-9+/=\s:,.]|\\[nr]|-(?!----END))*"
+     r"(?:-----END [A-Z0-9 ]*PRIVATE KEY-----)?"),  # a block that was cut off is as secret
     ("AUTHORIZATION", r"(?P<keep>\b(?:proxy-)?authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:bearer|basic|token|digest)\s+)?)"
      r"(?!\[REDACTED|(?:bearer|basic|token)\b)[^\s\"'\\,;]{6,}"),
     ("BEARER", r"(?P<keep>\bbearer\s+)(?!\[REDACTED)[A-Za-z0-9._~+/=-]{8,}"),

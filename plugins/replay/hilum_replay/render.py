@@ -54,7 +54,9 @@ def chat(message: AssistantMessage, usage: Usage, model: str, number: int) -> It
         else:
             first, *rest = _cut(part.arguments) or [""]
             function = {"name": part.name, "arguments": first}
-            start = {"index": calls, "id": part.id, "type": "function", "function": function, **part.vendor}
+            start: dict[str, Any] = {"index": calls, "id": part.id, "type": "function", "function": function}
+            if extra := part.vendor.get("extra_content"):
+                start["extra_content"] = extra
             yield chunk({"tool_calls": [start]})
             for piece in rest:
                 yield chunk({"tool_calls": [{"index": calls, "function": {"arguments": piece}}]})
@@ -100,14 +102,20 @@ def responses(message: AssistantMessage, usage: Usage, model: str, number: int) 
     yield send("response.created", response=begun)
     yield send("response.in_progress", response=begun)
     output: list[dict[str, Any]] = []
-    for index, part in enumerate(message.parts):
-        place = {"output_index": index}
+    phase = ""
+    for part in message.parts:
+        place = {"output_index": len(output)}
+        name = f"{number}_{len(output)}"
         if isinstance(part, Text):
-            item, steps = _text_item(part, f"msg_{number}_{index}", message.stop == "refusal")
-        elif isinstance(part, Thinking):
-            item, steps = _reasoning_item(part, f"rs_{number}_{index}")
+            item, steps = _text_item(part, f"msg_{name}", message.stop == "refusal", phase)
+            phase = ""
+        elif isinstance(part, ToolCall):
+            item, steps = _call_item(part, f"fc_{name}")
+        elif part.vendor.get("phase") and not part.text:
+            phase = part.vendor["phase"]  # gateways keep what stands on a message here, before its text
+            continue
         else:
-            item, steps = _call_item(part, f"fc_{number}_{index}")
+            item, steps = _reasoning_item(part, f"rs_{name}")
         yield send("response.output_item.added", **place, item=steps[0][1])
         for kind, fields in steps[1:]:
             yield send(kind, item_id=item["id"], **place, **fields)
@@ -123,10 +131,11 @@ def responses(message: AssistantMessage, usage: Usage, model: str, number: int) 
 _Steps = list[tuple[str, dict[str, Any]]]
 
 
-def _text_item(part: Text, name: str, refusal: bool) -> tuple[dict[str, Any], _Steps]:
+def _text_item(part: Text, name: str, refusal: bool, phase: str) -> tuple[dict[str, Any], _Steps]:
     kind, key, word = ("refusal", "refusal", "refusal") if refusal else ("output_text", "text", "output_text")
     content: dict[str, Any] = {"type": kind, key: part.text} | ({} if refusal else {"annotations": []})
     item = {"id": name, "type": "message", "role": "assistant", "status": "completed", "content": [content]}
+    item |= {"phase": phase} if phase else {}
     steps: _Steps = [("", {**item, "status": "in_progress", "content": []})]
     steps.append(("response.content_part.added", {"content_index": 0, "part": {**content, key: ""}}))
     steps += [(f"response.{word}.delta", {"content_index": 0, "delta": piece}) for piece in _cut(part.text)]
@@ -138,7 +147,7 @@ def _text_item(part: Text, name: str, refusal: bool) -> tuple[dict[str, Any], _S
 def _reasoning_item(part: Thinking, name: str) -> tuple[dict[str, Any], _Steps]:
     """A summary, or the item as it was where the vendor's own stands in the cassette."""
     summary = [{"type": "summary_text", "text": part.text}] if part.text else []
-    item = {"id": name, "type": "reasoning", "summary": summary} | part.vendor
+    item = {"id": name, "type": "reasoning", "summary": summary} | part.vendor.get("item", {})
     steps: _Steps = [("", {"id": item["id"], "type": "reasoning", "summary": []})]
     if part.text:
         empty = {"type": "summary_text", "text": ""}
@@ -151,7 +160,7 @@ def _reasoning_item(part: Thinking, name: str) -> tuple[dict[str, Any], _Steps]:
 
 
 def _call_item(part: ToolCall, name: str) -> tuple[dict[str, Any], _Steps]:
-    item = {"id": name, "type": "function_call", "call_id": part.id, "name": part.name} | part.vendor
+    item = {"id": name, "type": "function_call", "call_id": part.id, "name": part.name}
     steps: _Steps = [("", {**item, "status": "in_progress", "arguments": ""})]
     steps += [("response.function_call_arguments.delta", {"delta": piece}) for piece in _cut(part.arguments)]
     steps.append(("response.function_call_arguments.done", {"arguments": part.arguments}))
@@ -161,7 +170,7 @@ def _call_item(part: ToolCall, name: str) -> tuple[dict[str, Any], _Steps]:
 def _responses_usage(usage: Usage) -> dict[str, Any]:
     return {
         "input_tokens": usage.input,
-        "input_tokens_details": {"cached_tokens": usage.cached},
+        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write},
         "output_tokens": usage.output,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning},
         "total_tokens": usage.total,
@@ -197,7 +206,8 @@ def anthropic(message: AssistantMessage, usage: Usage, model: str, number: int) 
         yield event("content_block_stop", {"type": "content_block_stop", "index": index})
     stops = {"end": "end_turn", "calls": "tool_use", "length": "max_tokens", "refusal": "refusal"}
     ending = {"stop_reason": stops[message.stop], "stop_sequence": None}
-    yield event("message_delta", {"type": "message_delta", "delta": ending, "usage": {"output_tokens": usage.output}})
+    final = {"output_tokens": usage.output, "output_tokens_details": {"thinking_tokens": usage.reasoning}}
+    yield event("message_delta", {"type": "message_delta", "delta": ending, "usage": final})
     yield event("message_stop", {"type": "message_stop"})
 
 
@@ -205,10 +215,10 @@ def _block(part: Text | Thinking | ToolCall) -> tuple[dict[str, Any], list[dict[
     if isinstance(part, Text):
         return {"type": "text", "text": ""}, [{"type": "text_delta", "text": piece} for piece in _cut(part.text)]
     if isinstance(part, ToolCall):
-        start = {"type": "tool_use", "id": part.id, "name": part.name, "input": {}} | part.vendor
+        start = {"type": "tool_use", "id": part.id, "name": part.name, "input": {}}
         texts = _cut(part.arguments) or [""]
         return start, [{"type": "input_json_delta", "partial_json": piece} for piece in texts]
-    if hidden := part.vendor.get("redacted") or part.vendor.get("data"):
+    if hidden := part.vendor.get("redacted"):
         return {"type": "redacted_thinking", "data": hidden}, []
     deltas = [{"type": "thinking_delta", "thinking": piece} for piece in _cut(part.text)]
     if signature := part.vendor.get("signature"):
@@ -239,15 +249,20 @@ def gemini(message: AssistantMessage, usage: Usage, model: str, number: int) -> 
     for part in message.parts:
         if isinstance(part, ToolCall):
             call = {"id": part.id, "name": part.name, "args": msgspec.Raw(part.arguments.encode() or b"{}")}
-            yield chunk([{"functionCall": call, **part.vendor}])
+            yield chunk([{"functionCall": call} | _signature(part)])
             continue
         thought = {"thought": True} if isinstance(part, Thinking) else {}
-        vendor = part.vendor if isinstance(part, Thinking) else {}
-        texts = _cut(part.text) or ([""] if vendor else [])
-        for index, piece in enumerate(texts):
-            yield chunk([{"text": piece, **thought, **(vendor if index == len(texts) - 1 else {})}])
+        for piece in _cut(part.text):
+            yield chunk([{"text": piece} | thought])
+        if isinstance(part, Thinking) and (signature := _signature(part)):
+            yield chunk([{"text": ""} | signature])
     stops = {"end": "STOP", "calls": "STOP", "length": "MAX_TOKENS", "refusal": "SAFETY"}
     yield chunk([{"text": ""}], stops[message.stop])
+
+
+def _signature(part: Thinking | ToolCall) -> dict[str, Any]:
+    signature = part.vendor.get("thoughtSignature")
+    return {"thoughtSignature": signature} if signature else {}
 
 
 # --- all -----------------------------------------------------------------------------------------------------------------

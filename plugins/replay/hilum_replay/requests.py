@@ -36,13 +36,13 @@ class _Envelope(msgspec.Struct):
     model: str = ""
     stream: bool = False
     messages: list[msgspec.Raw] = []
-    input: msgspec.Raw | None = None
+    input: msgspec.Raw = msgspec.Raw(b"[]")
     contents: list[msgspec.Raw] = []
-    system: msgspec.Raw | None = None
+    system: msgspec.Raw = msgspec.Raw(b"null")
     instructions: str | None = None
     tools: list[msgspec.Raw] = []
-    snake: msgspec.Raw | None = msgspec.field(name="system_instruction", default=None)
-    camel: msgspec.Raw | None = msgspec.field(name="systemInstruction", default=None)
+    snake: msgspec.Raw = msgspec.field(name="system_instruction", default=msgspec.Raw(b"null"))
+    camel: msgspec.Raw = msgspec.field(name="systemInstruction", default=msgspec.Raw(b"null"))
 
 
 _decoder = msgspec.json.Decoder(_Envelope)
@@ -81,7 +81,7 @@ class WireRequest:
             return envelope.contents
         if self.api != "responses":
             return envelope.messages
-        value = bytes(envelope.input or b"[]")
+        value = bytes(envelope.input)
         if value.startswith(b'"'):
             return [msgspec.Raw(b'{"role":"user","content":' + value + b"}")]
         return msgspec.json.decode(value, type=list[msgspec.Raw])
@@ -109,10 +109,10 @@ class WireRequest:
         """The system prompt."""
         envelope = self._envelope
         if self.api == "anthropic":
-            return _joined(_decode(envelope.system)) if envelope.system else ""
+            return _joined(_decode(envelope.system))
         if self.api == "gemini":
-            raw = envelope.camel or envelope.snake
-            return _joined(_decode(raw).get("parts")) if raw else ""
+            content = _decode(envelope.camel) or _decode(envelope.snake) or {}
+            return _joined(content.get("parts"))
         texts = [envelope.instructions] if envelope.instructions else []
         for raw in self._items:
             said = self._say(raw)
@@ -152,6 +152,12 @@ class WireRequest:
             messages += _messages(kind, things, names)
         return tuple(messages)
 
+    @property
+    def _key(self) -> str:
+        """A digest of the first message that is no system prompt."""
+        firsts = (raw for raw in self._items[:3] if not isinstance(self._say(raw), str))
+        return digest(bytes(next(firsts, b"")))
+
     @cached_property
     def asked(self) -> Asked:
         """What it newly says; decodes no more than the last answer and what follows it."""
@@ -173,7 +179,7 @@ class WireRequest:
         named = (msgspec.structs.replace(s, tool=s.tool or names.get(s.call, "")) for s in sent)
         echo = tuple(call.id for call in calls)
         count = len(self._items)
-        return Asked(tuple(named), count, not answer, echo, None, None, lambda: self.tools, wire=True)
+        return Asked(tuple(named), count, not answer, echo, None, None, lambda: self.tools, wire=True, key=self._key)
 
 
 def _group(thing: Part | Sent) -> str:

@@ -35,6 +35,8 @@ _ENDINGS = (
     (":streamGenerateContent", "gemini"),
 )
 
+LAST_EVENTS = 3
+
 
 @attrs.frozen
 class Answer:
@@ -168,10 +170,12 @@ class CassetteServer:
 
     async def _send_slowly(self, connection: http1.Connection, events: list[bytes], play: _Play, ending: str) -> None:
         start = trio.current_time() + play.first * self._pace
-        step = max(0.0, play.seconds - play.first) * self._pace / max(1, len(events) - 1)
+        # What says that the answer is whole comes at once with its last piece, as from real servers.
+        last = max(1, len(events) - LAST_EVENTS)
+        step = max(0.0, play.seconds - play.first) * self._pace / last
         await connection.send(http1.EVENT_STREAM)
         for index, each in enumerate(events):
-            await trio.sleep_until(start + index * step)
+            await trio.sleep_until(start + min(index, last) * step)
             if data := http1.chunk(each):
                 await connection.send(data)
         if ending == "end":

@@ -37,7 +37,7 @@ class SqliteLog:
     Args:
         database: The open file.
         lease: The lock that keeps other processes out.
-        checkpoint: Asks for a checkpoint; called at the end of a run.
+        checkpoint: Asks for a checkpoint; called at the end of a run of the main agent.
         number: The session's number in the file.
         holder: What this opening signed the session with.
         info: The session as it was found.
@@ -93,13 +93,13 @@ class SqliteLog:
             self._accept(info, last)
         except BaseException as error:
             # Also for an interrupt, which may come just before or just after the commit: the file says what holds.
-            if self._undo() == last:
+            if self._undo() == last and not isinstance(error, StoreError):
                 self._accept(info, last)
             if isinstance(error, sqlite3.Error):
                 raise self._database.explain(error) from error
             raise
         self._size += sum(len(data) for _, data in rows)
-        if self._size > CHECKPOINT_EVERY or any(type(event) is RunEnded for event in events):
+        if self._size > CHECKPOINT_EVERY or any(type(e) is RunEnded and e.agent == "main" for e in events):
             self._size = 0
             self._checkpoint()
 

@@ -58,7 +58,7 @@ def test_a_written_file_reads_as_a_file() -> None:
     call = ToolCall("c1", "write_file", '{"path":"a.py","content":"def f():\\n    return 1\\n"}')
     text = dumps(Cassette((exchange(call),)))
     assert '\narguments.path = "a.py"\n' in text
-    assert '\ndef f():\n    return 1\n' in text
+    assert "\ndef f():\n    return 1\n" in text
 
 
 def test_all_fields_come_back() -> None:
@@ -72,7 +72,10 @@ def test_all_fields_come_back() -> None:
 def test_a_recording_cut_at_any_byte_is_a_cassette_up_to_its_last_whole_exchange() -> None:
     """Wherever the writing process dies, what was complete can be played."""
     call = ToolCall("c1", "write_file", '{"path":"a","content":"x\\n[[exchange]]\\ny"}')
-    parts = (exchange(Text("one\ntwo", "model"), sent=(Sent("user", "go"),)), exchange(call, Text("é", "model"), first=0.5))
+    parts = (
+        exchange(Text("one\ntwo", "model"), sent=(Sent("user", "go"),)),
+        exchange(call, Text("é", "model"), first=0.5),
+    )
     whole = Cassette((*parts, parts[0]), "test/model", "0.1")
     data = dumps(whole).encode()
     begin = data.index(b"\n[[exchange]]")

@@ -1,9 +1,13 @@
 """Killed at any instant, from many processes at once: what was appended is there, in order, without gaps."""
 
+# ruff: noqa: ASYNC240  (tests may touch files directly)
+
 import contextlib
+import os
 import random
 import signal
 import sqlite3
+import subprocess
 import time
 from pathlib import Path
 
@@ -14,14 +18,16 @@ from hilum.events import PluginEvent, RunEnded
 from hilum.store import SessionInfo
 from hilum_store import SqliteStore
 
-KILLS = 60
+KILLS = 200
 
-# Appends batches of one to four events, now and then large ones or the end of a run (which starts a checkpoint), and tells
-# the last number only after ``append`` has returned.
-WRITER = """
+# Forks a writer for each seed it is given. A writer appends batches of one to four events, now and then large ones or the end
+# of a run (which starts a checkpoint), and tells the last number only after ``append`` has returned.
+WRITERS = """
 import random
-async def main():
-    dice = random.Random(int(sys.argv[2]))
+import hilum_store.sessions
+
+async def write(seed):
+    dice = random.Random(seed)
     store = SqliteStore(path)
     log = await store.open("s1")
     say("open", log.last)
@@ -32,12 +38,18 @@ async def main():
             batch[-1] = RunEnded(seq=batch[-1].seq, agent="main", state="completed")
         log.append(batch)
         say("appended", log.last)
+
+while seed := sys.stdin.readline():
+    number = os.fork()
+    if not number:
+        trio.run(write, int(seed))
+    say("forked", number)
+    os.waitpid(number, 0)
+    say("dead", 0)
+
+async def main():
+    pass
 """
-
-
-def numbers(text: str) -> list[int]:
-    # The last line may be torn.
-    return [int(line.split()[1]) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
 async def read_all(store: SqliteStore, session: str) -> list[int]:
@@ -47,33 +59,46 @@ async def read_all(store: SqliteStore, session: str) -> list[int]:
     return found
 
 
+def kill_a_writer(writers: "subprocess.Popen[str]", seed: int, delay: float, opened: bool) -> int:
+    """Start a writer, kill it ``delay`` seconds later (after it opened the log, or not), give what it reported last."""
+    assert writers.stdin
+    assert writers.stdout
+    writers.stdin.write(f"{seed}\n")
+    writers.stdin.flush()
+    said: dict[str, int] = {}
+    while "forked" not in said or (opened and "open" not in said):
+        word, number = writers.stdout.readline().split()
+        said[word] = int(number)
+    time.sleep(delay)
+    os.kill(said["forked"], signal.SIGKILL)
+    while "dead" not in said:
+        word, number = writers.stdout.readline().split()
+        said[word] = int(number)
+    return said.get("appended", 0)
+
+
 async def test_killed_writer_loses_nothing_it_reported(child, path: Path) -> None:  # type: ignore[no-untyped-def]
-    """Sixty times SIGKILL at random instants: every reported event is there, the lease is free, the file is sound."""
+    """SIGKILL at random instants: every reported event is there, the lease is free, the file is sound."""
     dice = random.Random(2026)
     store = SqliteStore(path)
     await (await store.create(SessionInfo(id="s1", workspace="/w"))).close()
     await store.close()
-    reported = 0
+    writers = child(WRITERS)
+    reported = productive = 0
     with trio.fail_after(110):
-        for kill in range(KILLS):
-            process = child(WRITER, str(kill))
-            # Instants from the first commit on; some children are killed before they have opened anything.
-            if kill % 10:
-                assert (await trio.to_thread.run_sync(process.stdout.readline)).startswith("open")
-            time.sleep(dice.random() * 0.05)  # noqa: ASYNC251
-            process.kill()
-            told = numbers(process.stdout.read())
-            process.wait()
-            reported = max([reported, *told])
-
+        for seed in range(KILLS):
+            # Every tenth may be killed while it opens the file.
+            told = kill_a_writer(writers, seed, dice.random() * 0.03, opened=bool(seed % 10))
+            productive += told > reported
+            reported = max(reported, told)
             store = SqliteStore(path)
             log = await store.open("s1")
-            found = await read_all(store, "s1")
-            assert found == list(range(1, len(found) + 1))
-            assert len(found) >= reported
-            assert log.last == len(found) == (await store.info("s1")).events
+            assert log.last >= reported
+            assert log.last == (await store.info("s1")).events
+            if seed % 20 == 19:
+                assert await read_all(store, "s1") == list(range(1, log.last + 1))
             await store.close()
-    assert reported > KILLS
+    assert productive > 50
     connection = sqlite3.connect(path)
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     connection.close()
@@ -129,7 +154,7 @@ async def test_checkpoint_at_the_end_of_a_run_empties_the_log_file(store: Sqlite
                 log.append([PluginEvent(seq=seq, name="test.fact", data={"x": "x" * 2000})])
             size = path.stat().st_size
             log.append([RunEnded(seq=first + 100, agent="main", state="completed")])
-            while path.stat().st_size == size:
+            while path.stat().st_size == size:  # noqa: ASYNC110 (a thread does it)
                 await trio.sleep(0.001)
     assert beside.stat().st_size < 3_000_000
 

@@ -1,5 +1,7 @@
 """Files that are not ours, broken files, folders without rights, full disks: a clear error, and the file stays as it is."""
 
+# ruff: noqa: ASYNC240  (tests may touch files directly)
+
 import contextlib
 import os
 import shutil

@@ -1,5 +1,7 @@
 """One session, one writer: between processes, within a process, and after a crash."""
 
+# ruff: noqa: ASYNC240  (tests may touch files directly)
+
 import os
 import socket
 import subprocess
@@ -133,7 +135,7 @@ async def test_log_whose_lease_was_lost_refuses_to_append(path: Path, store: Sql
     other = SqliteStore(path)
     thief = await other.open("s1")
     with pytest.raises(
-        StoreError, match="can no longer be written by this process: .* in use in this process"
+        StoreError, match=r"can no longer be written by this process: .* in use in this process"
     ) as caught:
         log.append([fact(2)])
     assert caught.value.code == E_BUSY
@@ -180,12 +182,13 @@ async def test_many_openers_only_one_wins(path: Path) -> None:
     stores = [SqliteStore(path) for _ in range(6)]
     await (await stores[0].create(SessionInfo(id="s1", workspace="/w"))).close()
     appended = 0
+    refused: set[str] = set()
 
     async def attempt(store: SqliteStore, won: list[int]) -> None:
         try:
             log = await store.open("s1")
         except StoreError as error:
-            assert error.code == E_BUSY
+            refused.add(error.code)
             return
         log.append([fact(log.last + 1)])
         won.append(log.last)
@@ -200,6 +203,7 @@ async def test_many_openers_only_one_wins(path: Path) -> None:
             assert won == list(range(appended + 1, appended + len(won) + 1))
             assert won
             appended += len(won)
+    assert refused <= {E_BUSY}
     for store in stores:
         await store.close()
 
@@ -211,25 +215,27 @@ async def test_deleted_while_opening_is_unknown(store: SqliteStore) -> None:
             name = f"s{number}"
             await (await store.create(SessionInfo(id=name, workspace="/w"))).close()
             outcome: list[str] = []
+            refused: list[str] = []
 
-            async def opening(name: str, outcome: list[str]) -> None:
+            async def opening(name: str, outcome: list[str], refused: list[str]) -> None:
                 try:
                     (await store.open(name)).append([fact(1)])
                     outcome.append("opened")
                 except StoreError as error:
-                    assert error.code in (E_UNKNOWN, E_BUSY)
+                    refused.append(error.code)
 
-            async def deleting(name: str, outcome: list[str]) -> None:
+            async def deleting(name: str, outcome: list[str], refused: list[str]) -> None:
                 try:
                     await store.delete(name)
                     outcome.append("deleted")
                 except StoreError as error:
-                    assert error.code == E_BUSY
+                    refused.append(error.code)
 
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(opening, name, outcome)
-                nursery.start_soon(deleting, name, outcome)
+                nursery.start_soon(opening, name, outcome, refused)
+                nursery.start_soon(deleting, name, outcome, refused)
             assert outcome in (["opened"], ["deleted"])
+            assert refused in ([E_BUSY], [E_UNKNOWN])
 
 
 def test_waiting_lease_follows_a_removed_file(tmp_path: Path) -> None:

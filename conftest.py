@@ -1,0 +1,3 @@
+"""Tests everywhere in this repository may use the fixtures of ``hilum.testing``."""
+
+pytest_plugins = ["hilum.testing"]

@@ -1,0 +1,36 @@
+"""Put the example files into the pages that include them; with ``--check`` only say whether they are current."""
+
+import re
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+INCLUDE = re.compile(r"<!-- include: (\S+) -->\n(?:\n```python\n.*?```\n)?", re.DOTALL)
+
+
+def filled(text: str) -> str:
+    """The page with each include followed by the file it names."""
+
+    def put(match: re.Match[str]) -> str:
+        return f"<!-- include: {match[1]} -->\n\n```python\n{(DOCS / match[1]).read_text()}```\n"
+
+    return INCLUDE.sub(put, text)
+
+
+def main() -> int:
+    """Write or check all pages."""
+    stale = []
+    for page in sorted(DOCS.glob("*.md")):
+        text = page.read_text()
+        if filled(text) != text:
+            stale.append(page.name)
+            if "--check" not in sys.argv:
+                page.write_text(filled(text))
+    if stale and "--check" in sys.argv:
+        print(f"not current: {', '.join(stale)}; run python docs/make_pages.py")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

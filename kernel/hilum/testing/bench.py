@@ -1,0 +1,346 @@
+"""The bench: a kernel with chosen plugins and a scripted model, cut off from the machine it runs on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, TypeVar
+
+import attrs
+import msgspec
+import trio
+import trio.testing
+
+from hilum.events import AnyEvent, CallDone, CallStarted, Event, ModelAnswered, RunEnded
+from hilum.hooks import Fault
+from hilum.kernel import Kernel, open_kernel
+from hilum.messages import ToolResult
+from hilum.models import Model, Request
+from hilum.session import Run, Session
+from hilum.store import Store
+from hilum.testing.models import ModelProvider, ScriptedModel
+from hilum.testing.script import Scripted, say, use
+
+E = TypeVar("E", bound=Event)
+FOREVER = 1e9  # seconds on a mock clock: only a test that nothing can wake gets there
+
+
+@attrs.frozen
+class Observed:
+    """A hook implementation, or a tool, that was called.
+
+    Attributes:
+        kind: ``hook`` or ``tool``.
+        name: Name of the hook or tool.
+        plugin: Whose it is.
+        seconds: How long it took in real time.
+        error: What it raised.
+    """
+
+    kind: str
+    name: str
+    plugin: str
+    seconds: float
+    error: BaseException | None = None
+
+
+@attrs.define(eq=False)
+class Bench:
+    """A session of its own kernel, and what happened in it. Made by ``open_bench``.
+
+    Attributes:
+        kernel: The kernel.
+        session: A session in it.
+        model: The model ``scripted/model``.
+        workspace: The session's folder.
+        folder: The bench's own folder: ``workspace``, ``config``, ``data`` and ``home`` are in it.
+        observed: Every call of a hook implementation and of a tool.
+        patience: Real seconds that ``run``, ``call`` and ``wait_for`` wait at most.
+    """
+
+    kernel: Kernel
+    session: Session
+    model: Model
+    workspace: Path
+    folder: Path
+    patience: float = 30.0
+    observed: list[Observed] = attrs.field(factory=list, repr=False)
+    _events: list[AnyEvent] = attrs.field(factory=list, repr=False)
+    _faults_allowed: bool = False
+
+    # --- doing ----------------------------------------------------------------------------------------------------------
+
+    async def run(self, text: str, **options: Any) -> RunEnded:
+        """Prompt the session and wait for the end. Takes what ``Session.prompt`` takes.
+
+        Raises:
+            trio.TooSlowError: It does not end.
+        """
+        with self.guard():
+            return await self.session.run(text, **options)
+
+    async def start(self, text: str, **options: Any) -> Run:
+        """Prompt the session and do not wait; takes what ``Session.prompt`` takes."""
+        return await self.session.prompt(text, **options)
+
+    async def call(self, tool: str, /, **arguments: Any) -> ToolResult:
+        """Have the model call one tool, through the real loop with all its gates and limits.
+
+        Args:
+            tool: Name of the tool.
+            arguments: What it is called with.
+
+        Returns:
+            What the model got to see.
+        """
+        if not isinstance(self.model, ScriptedModel):
+            raise TypeError("bench.call needs a ScriptedModel.")
+        seen = len(self.events)
+        self.model.next(use(tool, **arguments), say("Done."))
+        ended = await self.run(f"Call {tool}.")
+        for event in self.events[seen:]:
+            if isinstance(event, CallDone):
+                return event.result
+        raise AssertionError(f"{tool} was not called: the run ended as {ended.state}. {ended.error}")
+
+    async def wait_for(self, kind: type[E], where: Callable[[E], bool] = lambda _: True, *, after: int = 0) -> E:
+        """Wait for an event.
+
+        Args:
+            kind: Its type.
+            where: Tells whether it is the right one.
+            after: Sequence number to begin after; 0 also finds what is past.
+
+        Raises:
+            trio.TooSlowError: It does not come.
+        """
+        with self.guard():
+            async with aclosing(self.session.events(after)) as events:  # type: ignore[type-var]
+                async for event in events:
+                    if isinstance(event, kind) and where(event):
+                        return event
+        raise AssertionError(f"The session closed without {kind.__name__}.")
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Raise ``trio.TooSlowError`` when the block takes longer than ``patience``, or can never end on a mock clock."""
+        mock = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
+        with trio.fail_after(FOREVER if mock else self.patience):
+            yield
+
+    # --- looking --------------------------------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> list[AnyEvent]:
+        """All events of the session so far."""
+        while page := self.session._log.read(self._events[-1].seq if self._events else 0):
+            self._events += page
+        return self._events
+
+    def of(self, kind: type[E]) -> list[E]:
+        """The events of one type, oldest first."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def results(self) -> list[ToolResult]:
+        """The results of the calls that ended, in the order in which the model asked for them."""
+        asked = [(answer.agent, call.id) for answer in self.of(ModelAnswered) for call in answer.message.calls]
+        ended = {(done.agent, done.result.call_id): done.result for done in self.of(CallDone)}
+        return [ended[key] for key in dict.fromkeys(asked) if key in ended]
+
+    def result(self, of: str) -> ToolResult:
+        """The last result of a tool, or the result of a call.
+
+        Args:
+            of: Name of the tool, or id of the call.
+
+        Raises:
+            AssertionError: There is none.
+        """
+        for result in reversed(self.results):
+            if of in (result.name, result.call_id):
+                return result
+        raise AssertionError(f"No call of {of!r} ended; these did: {[result.name for result in self.results]}.")
+
+    def calls(self, name: str) -> list[Observed]:
+        """How often, for whom and with what outcome a hook (or a tool) was called."""
+        return [observed for observed in self.observed if observed.name == name]
+
+    @property
+    def requests(self) -> Sequence[Request]:
+        """What the model was sent, oldest first."""
+        if not isinstance(self.model, ScriptedModel):
+            raise TypeError("Only a ScriptedModel keeps its requests.")
+        return self.model.requests
+
+    @property
+    def faults(self) -> list[Fault]:
+        """The faults of plugins so far."""
+        return self.kernel.faults
+
+    def allow_faults(self) -> None:
+        """Do not fail the test because of faults of plugins."""
+        self._faults_allowed = True
+
+    def assert_tool_called(self, name: str, /, **arguments: Any) -> ToolResult:
+        """Check that a tool ran, and give its last result.
+
+        Args:
+            name: Name of the tool.
+            arguments: Arguments it must have had; others may have been there too.
+
+        Raises:
+            AssertionError: It did not run, or not with these arguments; the message lists what ran.
+        """
+        ran = [event.call for event in self.of(CallStarted)]
+        for call in reversed(ran):
+            given = msgspec.json.decode(call.arguments or "{}")
+            if call.name == name and given.items() >= arguments.items():
+                return self.result(call.id)
+        wanted = f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
+        listed = "\n".join(f"  {call.name} {call.arguments}" for call in ran) or "  nothing"
+        raise AssertionError(f"{wanted} did not run. This did:\n{listed}")
+
+    def unexpected(self) -> str:
+        """Describe the faults that nobody allowed, empty if there are none."""
+        if self._faults_allowed or not self.faults:
+            return ""
+        listed = "\n".join(f"  {fault.plugin}, {fault.hook}: {fault}" for fault in self.faults)
+        return f"Plugins failed (bench.allow_faults() says that this is meant):\n{listed}"
+
+
+@asynccontextmanager
+async def open_bench(
+    *plugins: object,
+    answers: Sequence[Scripted] = (),
+    model: Model | None = None,
+    models: Mapping[str, Model] | None = None,
+    settings: Mapping[str, object] | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    workspace: str | os.PathLike[str] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    store: Store | None = None,
+    resume: str = "",
+    kind: Literal["main", "shared", "headless"] = "main",
+    mode: str | None = None,
+    approve: Literal["ask_first", "auto", "readonly"] = "auto",
+    faults: bool = False,
+    patience: float = 30.0,
+) -> AsyncIterator[Bench]:
+    """Open a kernel and a session that know nothing of this machine: no other plugins, settings, keys or home folder.
+
+    Leaving the block checks that no plugin failed unexpectedly and that no process was left behind.
+
+    Args:
+        plugins: Modules and objects that are plugins, and names of installed ones; only these are loaded.
+        answers: What the model says (see ``ScriptedModel``).
+        model: A model to take in place of a ``ScriptedModel``. Either is ``scripted/model``.
+        models: Further models, by the part of their name after ``scripted/``.
+        settings: Settings by dotted key.
+        files: Files to write into the workspace, by relative path.
+        workspace: The folder to work in; one of its own by default.
+        folder: Where to make the bench's folders; a temporary one by default.
+        environ: Variables to set in the environment.
+        store: Where sessions are kept; by default what a plugin provides, else memory.
+        resume: Id of a session of ``store`` to go on with.
+        kind: Kind of the session.
+        mode: Mode to be in.
+        approve: The approval policy.
+        faults: Whether plugins may fail.
+        patience: Real seconds that ``run``, ``call`` and ``wait_for`` wait at most.
+
+    Raises:
+        AssertionError: When the block is left: a plugin failed, or a process that the warden does not know was left running.
+    """
+    model = model if model is not None else ScriptedModel(answers)
+    chosen = dict(settings or {})
+    chosen.setdefault("model", "scripted/model")
+    before = _children()
+    with _base(folder) as base, _environment(base, environ or {}):
+        root = Path(workspace) if workspace is not None else base / "workspace"
+        _write(root, files or {})
+        bench = None
+        try:
+            async with open_kernel(plugins, settings=chosen, workspace=root, store=store, environ=os.environ) as kernel:
+                kernel.add_provider(ModelProvider({"model": model, **(models or {})}))
+                observed: list[Observed] = []
+                kernel.observe(lambda *call: observed.append(Observed(*call)))
+                opened = kernel.open_session(root, resume=resume, kind=kind, mode=mode, approve=approve)
+                async with opened as session:
+                    bench = Bench(kernel, session, model, root, base, patience, observed, faults_allowed=faults)
+                    yield bench
+                    bench.events  # noqa: B018 - reads them while the log is open
+        except Exception as error:
+            if bench is not None and (text := bench.unexpected()):
+                error.add_note(text)
+            raise
+        if text := bench.unexpected():
+            raise AssertionError(text)
+        if left := sorted(_children() - before):
+            listed = "\n".join(f"  {pid}: {_command(pid)}" for pid in left)
+            raise AssertionError(f"Processes were left running (start them with session.processes):\n{listed}")
+
+
+@contextmanager
+def _base(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        yield Path(folder).resolve()
+        return
+    with TemporaryDirectory(prefix="hilum-bench-", ignore_cleanup_errors=True) as made:
+        yield Path(made).resolve()
+
+
+@contextmanager
+def _environment(base: Path, extra: Mapping[str, str]) -> Iterator[None]:
+    """Hide the user's settings, keys and home folder; whatever changes in the environment is put back at the end."""
+    saved = dict(os.environ)
+    for name in saved:
+        if name.startswith(("HILUM_", "XDG_")) or name.endswith(("_API_KEY", "_BASE_URL", "_TOKEN")):
+            del os.environ[name]
+    for name, where in (("HILUM_CONFIG", "config"), ("HILUM_DATA", "data"), ("HOME", "home")):
+        (base / where).mkdir(exist_ok=True)
+        os.environ[name] = str(base / where)
+    os.environ.update(extra)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(saved)
+
+
+def _write(root: Path, files: Mapping[str, str | bytes]) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def _children() -> set[int]:
+    """The running children of this process; none where the system does not tell."""
+    found: set[int] = set()
+    for path in Path("/proc/self/task").glob("*/children"):
+        try:
+            found.update(int(pid) for pid in path.read_text().split())
+        except OSError:  # a thread that has just ended
+            continue
+    return {pid for pid in found if _alive(pid)}
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1] not in ("Z", "X", "")
+    except OSError:
+        return False
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return "?"

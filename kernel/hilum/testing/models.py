@@ -1,0 +1,334 @@
+"""Models that need no network: one that plays a script, one that echoes, one that fails at random."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING
+
+import attrs
+import msgspec
+import trio
+
+from hilum.context import tokens
+from hilum.errors import ModelError, unknown
+from hilum.messages import (
+    AssistantMessage,
+    Layer,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    Usage,
+    UserMessage,
+)
+from hilum.models import (
+    Alive,
+    CallChunk,
+    Chunk,
+    Done,
+    Model,
+    ModelInfo,
+    Price,
+    Provider,
+    Request,
+    TextChunk,
+    ThinkingChunk,
+    Wire,
+    json_body,
+)
+from hilum.testing.script import Answer, Cut, Pause, Scripted, answer, say
+
+_encoder = msgspec.json.Encoder()
+
+
+class JsonWire:
+    """Encodes everything as hilum's own JSON. Implements ``Wire``."""
+
+    key = "json"
+
+    def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
+        """Encode layers and tools."""
+        return _encoder.encode({"layers": layers, "tools": tools})[:-1] + b',"messages":['
+
+    def message(self, message: Message) -> bytes:
+        """Encode one message."""
+        return _encoder.encode(message)
+
+    def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
+        """Join head and pieces to a JSON object."""
+        return json_body(head, pieces)
+
+
+class ScriptedModel:
+    """Plays answers in their order, whatever it is asked. Implements ``hilum.models.Model``.
+
+    An answer is a text, a part, a list of parts that come in one answer, an exception, or a function of the request that
+    gives one of these (plain or async). See ``say``, ``use``, ``pause`` and ``cut``.
+
+    Args:
+        answers: The answers.
+        name: ``provider/name``.
+        window: Context window in tokens.
+        max_output: Most tokens of an answer.
+        price: What it costs.
+        pace: Seconds between two words, on trio's clock; 0 sends each part as one piece.
+
+    Attributes:
+        requests: What it was asked, oldest first.
+    """
+
+    def __init__(
+        self,
+        answers: Iterable[Scripted] = (),
+        *,
+        name: str = "scripted/model",
+        window: int = 128_000,
+        max_output: int = 8_192,
+        price: Price | None = None,
+        pace: float = 0.0,
+    ) -> None:
+        self.requests: list[Request] = []
+        self._answers = list(answers)
+        self._info = ModelInfo(name, window, max_output, price)
+        self._wire = JsonWire()
+        self._pace = pace
+        self._calls = 0
+        self._news = trio.Event()
+
+    @property
+    def info(self) -> ModelInfo:
+        """Name, window, price."""
+        return self._info
+
+    @property
+    def wire(self) -> Wire:
+        """Plain JSON."""
+        return self._wire
+
+    @property
+    def left(self) -> int:
+        """How many answers were not played yet."""
+        return len(self._answers)
+
+    def then(self, *answers: Scripted) -> None:
+        """Add answers at the end of the script."""
+        self._answers += answers
+
+    def next(self, *answers: Scripted) -> None:
+        """Put answers before all that are left."""
+        self._answers[:0] = answers
+
+    async def asked(self, count: int = 1) -> Request:
+        """Wait until it was asked so many times in all; gives that request."""
+        while len(self.requests) < count:
+            await self._news.wait()
+        return self.requests[count - 1]
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
+        """Play the next answer.
+
+        Raises:
+            ModelError: The script says so, or is at its end.
+        """
+        # The kernel goes on writing to the list of messages; what was asked must stay as it was.
+        request = attrs.evolve(request, messages=tuple(request.messages))
+        self.requests.append(request)
+        self._news.set()
+        self._news = trio.Event()
+        async with aclosing(self._play(await self.answer(request), request)) as chunks:
+            yield chunks
+
+    async def answer(self, request: Request) -> Answer:
+        """Take the next answer of the script.
+
+        Raises:
+            ModelError: There is none.
+        """
+        if not self._answers:
+            message = f"The script of {self._info.name} is at its end: request {len(self.requests)} has no answer."
+            raise ModelError(message, kind="request", hint="Give the bench one more answer.")
+        scripted = self._answers.pop(0)
+        while callable(scripted):
+            given = scripted(request)
+            scripted = await given if inspect.isawaitable(given) else given
+        return answer(scripted)
+
+    async def _play(self, answer: Answer, request: Request) -> AsyncGenerator[Chunk, None]:
+        parts: list[Text | Thinking | ToolCall] = []
+        for part in answer.parts:
+            match part:
+                case Pause():
+                    await part.wait()
+                case Cut():
+                    return
+                case Exception():
+                    raise part
+                case Alive():
+                    yield part
+                case Text() | Thinking() | ToolCall():
+                    if isinstance(part, ToolCall) and not part.id:
+                        part = msgspec.structs.replace(part, id=self._identity(request))
+                    parts.append(part)
+                    for number, chunk in enumerate(_chunks(part, bool(self._pace))):
+                        if number and self._pace:
+                            await trio.sleep(self._pace)
+                        yield chunk
+        calls = any(isinstance(part, ToolCall) for part in parts)
+        message = AssistantMessage(tuple(parts), stop=answer.stop or ("calls" if calls else "end"))
+        size = len(_encoder.encode(message))
+        yield Done(message, answer.usage or Usage(input=tokens(len(request.body)), output=tokens(size)))
+
+    def _identity(self, request: Request) -> str:
+        """Give an id that no call of the conversation has, those from before a resume included."""
+        said = sum(len(message.calls) for message in request.messages if isinstance(message, AssistantMessage))
+        self._calls = max(self._calls, said) + 1
+        return f"call-{self._calls}"
+
+
+def _chunks(part: Text | Thinking | ToolCall, words: bool) -> Iterator[Chunk]:
+    text = part.arguments if isinstance(part, ToolCall) else part.text
+    for number, piece in enumerate(_words(text) if words else [text]):
+        match part:
+            case ToolCall():
+                yield CallChunk(part.id, "" if number else part.name, piece)
+            case Thinking():
+                yield ThinkingChunk(piece)
+            case Text():
+                yield TextChunk(piece)
+
+
+def _words(text: str) -> list[str]:
+    pieces = text.split(" ")
+    return [f"{piece} " for piece in pieces[:-1]] + pieces[-1:]
+
+
+class EchoModel(ScriptedModel):
+    """Says what the user said; after a round of calls it says their results.
+
+    A prompt of the form ``tool {"argument": 1}`` with the name of a tool it has calls that tool.
+    """
+
+    async def answer(self, request: Request) -> Answer:
+        """Make the answer from the last message."""
+        last = request.messages[-1]
+        if isinstance(last, ToolMessage):
+            return say("\n".join(result.text for result in last.results))
+        user = next((m for m in reversed(request.messages) if isinstance(m, UserMessage)), None)
+        text = next((part.text for part in user.parts if isinstance(part, Text)), "") if user else ""
+        name, _, arguments = text.partition(" ")
+        if name in {tool.name for tool in request.tools} and arguments.startswith("{"):
+            return Answer((ToolCall("", name, arguments),))
+        return say(text)
+
+
+class ChaosModel:
+    """Passes requests on to a model and spoils some of them, the same ones for the same seed. Implements ``Model``.
+
+    Args:
+        model: The model behind it.
+        seed: Start of the random numbers.
+        error: Probability that a request is refused with an error that passes (5xx, rate limit, no connection).
+        cut: Probability that the stream breaks off before its end.
+        bad_json: Probability that the arguments of the calls are damaged.
+        silence: Probability that nothing ever comes.
+
+    Attributes:
+        log: What was done to each request: ``""`` or the name of the argument above.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        seed: int = 0,
+        *,
+        error: float = 0.1,
+        cut: float = 0.1,
+        bad_json: float = 0.1,
+        silence: float = 0.0,
+    ) -> None:
+        self.model = model
+        self.log: list[str] = []
+        self._random = random.Random(seed)
+        self._odds = {"error": error, "cut": cut, "bad_json": bad_json, "silence": silence}
+
+    @property
+    def info(self) -> ModelInfo:
+        """That of the model behind it."""
+        return self.model.info
+
+    @property
+    def wire(self) -> Wire:
+        """That of the model behind it."""
+        return self.model.wire
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
+        """Pass the request on, or not.
+
+        Raises:
+            ModelError: As the dice fall.
+        """
+        rolled = [(kind, self._random.random() < odds) for kind, odds in self._odds.items()]
+        what = next((kind for kind, hit in rolled if hit), "")
+        self.log.append(what)
+        if what == "error":
+            kind = self._random.choice(("server", "rate_limit", "connect"))
+            raise ModelError(f"Chaos: {kind}.", kind=kind, retry_after=1.0 if kind == "rate_limit" else None)
+        if what == "silence":
+            await trio.sleep_forever()
+        async with self.model.stream(request) as chunks, aclosing(self._spoil(chunks, what)) as spoilt:
+            yield spoilt
+
+    async def _spoil(self, chunks: AsyncIterator[Chunk], what: str) -> AsyncGenerator[Chunk, None]:
+        async for chunk in chunks:
+            if isinstance(chunk, Done) and what == "cut":
+                return
+            if isinstance(chunk, Done) and what == "bad_json":
+                parts = tuple(
+                    msgspec.structs.replace(part, arguments=part.arguments[:-1]) if isinstance(part, ToolCall) else part
+                    for part in chunk.message.parts
+                )
+                chunk = attrs.evolve(chunk, message=msgspec.structs.replace(chunk.message, parts=parts))
+            yield chunk
+
+
+class ModelProvider:
+    """Provides models under their names. Implements ``hilum.models.Provider``.
+
+    Args:
+        models: Model by the part of the name after the slash.
+        name: The part before the slash.
+    """
+
+    def __init__(self, models: Mapping[str, Model], name: str = "scripted") -> None:
+        self._models, self._name = dict(models), name
+
+    @property
+    def name(self) -> str:
+        """The part before the slash."""
+        return self._name
+
+    def model(self, name: str) -> Model:
+        """Give a model. Raises ``UsageError`` if there is none of that name."""
+        if name not in self._models:
+            raise unknown("model", f"{self._name}/{name}", (f"{self._name}/{known}" for known in self._models))
+        return self._models[name]
+
+    async def suggest(self) -> str | None:
+        """Name of the first model."""
+        return next(iter(self._models), None)
+
+    async def names(self) -> list[str]:
+        """Names of all models."""
+        return list(self._models)
+
+
+if TYPE_CHECKING:  # these implement the kernel's protocols, and a type checker says so if not
+    _models: tuple[Model, ...] = (ScriptedModel(), EchoModel(), ChaosModel(EchoModel()))
+    _provider: Provider = ModelProvider({})

@@ -1,0 +1,130 @@
+"""Approvals on the terminal: the whole call is shown, and one question asked at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import trio
+
+from hilum import Session, UsageError
+from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Event
+from hilum_cli.faces import Face
+from hilum_cli.progress import duration, parsed
+from hilum_cli.terminal import Out, is_terminal, neutral
+
+CHOICES = "y: yes · n: no (n REASON tells the model why) · a: yes to every {} in this session"
+LONGEST = 10_000
+
+
+def can_ask() -> bool:
+    """Whether somebody is there to ask: standard input and standard error are terminals."""
+    return is_terminal(0) and is_terminal(2)
+
+
+class Approver:
+    """Asks about calls, one after another, and answers the session.
+
+    Args:
+        session: Whose calls.
+        face: What shows the run; it holds still while a question stands there.
+    """
+
+    def __init__(self, session: Session, face: Face) -> None:
+        self._session, self._face = session, face
+        self._send, self._queue = trio.open_memory_channel[ApprovalAsked](float("inf"))
+        self._settled: set[str] = set()
+        self._open: ApprovalAsked | None = None
+        self._scope = trio.CancelScope()
+        self._err = Out(2)
+
+    def note(self, event: Event) -> None:
+        """Take an event: a new question, or the end of one."""
+        if isinstance(event, ApprovalAsked):
+            self._send.send_nowait(event)
+        elif isinstance(event, ApprovalAnswered):
+            self._end(event.id)
+        elif isinstance(event, CallDone) and self._open and self._open.call.id == event.result.call_id:
+            self._end(self._open.id)
+
+    def _end(self, identity: str) -> None:
+        self._settled.add(identity)
+        if self._open and self._open.id == identity:
+            self._scope.cancel()
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        async for asked in self._queue:
+            if asked.id in self._settled:
+                continue
+            if asked.call.name in self._session.grants:
+                self._answer(asked, True)
+                continue
+            self._open, self._scope = asked, trio.CancelScope()
+            with self._face.held():
+                with self._scope:
+                    await self._ask(asked)
+                if self._scope.cancelled_caught:
+                    self._err.say("\nIt is settled: the time is over, or the run ended.")
+            self._open = None
+
+    async def _ask(self, asked: ApprovalAsked) -> None:
+        left = duration(max(asked.deadline - time.time(), 0))
+        self._err.say(f"\n{describe(asked)}\n{CHOICES.format(neutral(asked.call.name))} · no answer in {left} is a no")
+        discard_typed()
+        while True:
+            self._err.put(b"Run it? [y/n/a] ")
+            word, _, reason = (await read_line(0)).strip().partition(" ")
+            match word.lower().rstrip(",:;"):
+                case "y" | "yes":
+                    return self._answer(asked, True)
+                case "a" | "all":
+                    return self._answer(asked, True, remember="session")
+                case "n" | "no":
+                    return self._answer(asked, False, reason=reason.strip())
+                case "\x04":
+                    return self._answer(asked, False, reason="the user closed the input")
+            self._err.say("Please answer y, n or a.")
+
+    def _answer(self, asked: ApprovalAsked, accepted: bool, *, reason: str = "", remember: str = "once") -> None:
+        try:
+            self._session.answer(asked.id, accepted, reason=reason, remember=remember)
+        except UsageError as error:  # it ran out between the key and here
+            self._err.say(neutral(error.message))
+
+
+def describe(asked: ApprovalAsked) -> str:
+    """Write the whole call: what would run, with every argument in full, and why it is asked."""
+    lines = [f"── {asked.call.name} ({asked.risk}) wants to run" + (f": {asked.reason}" if asked.reason else "")]
+    data = parsed(asked.call.arguments)
+    for key, value in data.items() if isinstance(data, dict) else [("arguments", data)]:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+        indented = text.replace("\n", "\n     ")
+        lines.append(f"   {key}: {indented}" if "\n" not in text else f"   {key}:\n     {indented}")
+    return neutral("\n".join(lines))
+
+
+def discard_typed() -> None:
+    """Forget what was typed before the question was there: it cannot be its answer."""
+    try:
+        import termios
+
+        termios.tcflush(0, termios.TCIFLUSH)
+    except (ImportError, OSError):  # not a POSIX terminal
+        pass
+
+
+async def read_line(fd: int) -> str:
+    """Read a line from a terminal, cancellable at any time; the end of input gives ``\\x04``."""
+    data = b""
+    while not data.endswith(b"\n") and len(data) < LONGEST:
+        await trio.lowlevel.wait_readable(fd)
+        try:
+            piece = os.read(fd, 4096)
+        except OSError:  # the terminal was closed
+            return "\x04"
+        if not piece:
+            return "\x04"
+        data += piece
+    return data.decode(errors="replace")

@@ -1,0 +1,39 @@
+"""The exit codes of the command line, in one place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hilum.errors import EXITS
+
+if TYPE_CHECKING:
+    from hilum.events import RunEnded
+
+COMPLETED, FAILED, USAGE, PARTIAL, MODEL, STORE = range(6)
+TIMED_OUT = 124
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+HELP = """exit codes:
+  0    completed
+  1    failed
+  2    wrong usage: unknown option, name, key or file; mistakes in the settings; no model
+  3    partial success: the turn or token limit was reached, all finished work is kept
+  4    the model gave no answer: it refused the key, cannot be reached, or failed
+  5    the session store: in use, damaged, or the disk is full
+  124  timed out
+  130  stopped by Ctrl-C (143 by SIGTERM, 129 by a closed terminal)
+"""
+
+
+def of_run(end: RunEnded, signal: int = 0) -> int:
+    """Give the exit code of a run.
+
+    Args:
+        end: How it ended.
+        signal: Number of the signal that stopped it, 0 for none.
+    """
+    if end.state == "stopped":
+        return 128 + signal if signal else INTERRUPTED
+    known = {"completed": COMPLETED, "partial_success": PARTIAL, "timed_out": TIMED_OUT}
+    return known[end.state] if end.state in known else EXITS.get(end.code, FAILED)

@@ -1,0 +1,139 @@
+"""The face on a terminal: what is finished scrolls by, what is going on stands below it. Only this module imports rich."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import trio
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from hilum.events import Delta, Event, ModelAnswered, ModelFailed, ModelStarted, RunEnded
+from hilum_cli.faces import TextFace, happening
+from hilum_cli.progress import CallView, duration
+from hilum_cli.terminal import line, neutral
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+EVERY = 0.1
+TAIL = 4_000
+STATES = {"preparing": "preparing", "thinking": "thinking", "working": "working", "answering": "finishing"}
+
+
+class LiveFace(TextFace):
+    """Streams the answer dimmed, shows each call on a line, and a status line below."""
+
+    deltas = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._live: Live | None = None
+        self._text = ""
+        self._output: dict[str, str] = {}
+        self._frame = 0
+        self._held = False
+
+    async def opened(self, session: Session) -> None:
+        """Start to draw."""
+        await super().opened(session)
+        self.console.print(Text(f"session {session.id} · {neutral(str(session.workspace.root))}", style="dim"))
+        self._start()
+
+    def _start(self) -> None:
+        self._live = Live(console=self.console, auto_refresh=False, transient=True, redirect_stdout=False,
+                          redirect_stderr=False)  # fmt: skip
+        self._live.start()
+
+    async def tick(self) -> None:
+        """Redraw until cancelled."""
+        while True:
+            self._frame += 1
+            self._draw()
+            await trio.sleep(EVERY)
+
+    def _draw(self) -> None:
+        if self._live is not None and not self._held:
+            self._live.update(self._below(), refresh=True)
+
+    def _below(self) -> Group:
+        rows: list[Any] = []
+        width, height = self.console.size
+        if self._text.strip():
+            shown = Text(neutral(self._text[-TAIL:]).strip("\n"), style="dim")
+            rows += shown.wrap(self.console, width)[-max(height // 2, 3) :]
+        spin = FRAMES[self._frame % len(FRAMES)]
+        for view in self.progress.running()[-8:]:
+            rows.append(_cut(Text(f"{spin} {view.title(width - 12)}"), width))
+            if output := self._output.get(view.call.id):
+                last = output.rstrip("\n").rpartition("\n")[2]
+                rows.append(_cut(Text(f"    {line(last, width - 6)}", style="dim"), width))
+        state = self.progress.retry or STATES.get(self.progress.state, self.progress.state.replace("_", " "))
+        rows.append(_cut(Text(f"{spin} {state} · {self.progress.status()} · Ctrl-C stops", style="cyan"), width))
+        return Group(*rows)
+
+    async def show(self, item: Event | Delta) -> None:
+        """Print what is finished; keep what is on its way."""
+        if isinstance(item, Delta):
+            if item.kind == "text" and item.agent == "main":
+                self._text += item.text
+            elif item.kind == "output":
+                self._output[item.call_id] = (self._output.get(item.call_id, "") + item.text)[-TAIL:]
+            return
+        call = self.progress.apply(item)
+        if isinstance(item, ModelStarted | ModelFailed | RunEnded) and item.agent == "main":
+            self._text = ""
+        if isinstance(item, ModelAnswered) and item.agent == "main":
+            self._text = ""
+            if item.message.calls and item.message.text.strip():
+                self.console.print(Text(neutral(item.message.text.strip()), style="dim"))
+        if text := happening(item):
+            self.console.print(Text(text, style="yellow"))
+        elif call and call.done:
+            self._output.pop(call.call.id, None)
+            self._print_call(call)
+        elif isinstance(item, RunEnded) and item.agent == "main":
+            self.close()
+            self.console.print(Text(self.progress.status(), style="cyan"))
+
+    def _print_call(self, view: CallView) -> None:
+        width = self.console.width
+        took = f" {duration(view.seconds)}"
+        head = Text(f"{view.mark} ", style="red" if view.code else "green")
+        head.append(view.title(width - len(took) - 4), style="bold")
+        head.append(took, style="dim")
+        if view.agent != "main":
+            head.append(f" [{view.agent}]", style="dim")
+        self.console.print(_cut(head, width))
+        if first := line(view.text, width - 6):
+            self.console.print(_cut(Text(f"    {first}", style="red dim" if view.code else "dim"), width))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Take the live part away while a question stands there."""
+        self.close()
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+            if self.progress.state not in ("completed", "stopped", "failed"):
+                self._start()
+
+    def close(self) -> None:
+        """Take the live part away, and give the cursor back."""
+        if self._live is not None:
+            self._live.update(Group())
+            self._live.stop()
+            self._live = None
+
+
+def _cut(text: Text, width: int) -> Text:
+    text.truncate(width, overflow="ellipsis")
+    text.no_wrap = True
+    return text

@@ -1,0 +1,183 @@
+"""What a run looks like so far: a fold over its events, which all faces of the command line share."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import attrs
+
+from hilum.events import (
+    CallDone,
+    CallStarted,
+    Event,
+    ModelAnswered,
+    ModelFailed,
+    ModelStarted,
+    PluginFault,
+    RunEnded,
+    RunStarted,
+)
+from hilum.messages import ToolCall, Usage
+from hilum_cli.terminal import line
+
+
+@attrs.define
+class CallView:
+    """One tool call: what was asked, how far it is, and how it ended."""
+
+    call: ToolCall
+    agent: str
+    turn: int
+    began: float = 0.0
+    seconds: float = 0.0
+    running: bool = False
+    done: bool = False
+    code: str = ""
+    text: str = ""
+
+    @property
+    def mark(self) -> str:
+        """One character that says its state."""
+        return ("✗" if self.code else "✓") if self.done else "▸" if self.running else "·"
+
+    def title(self, width: int = 80) -> str:
+        """Name and arguments on one line."""
+        return line(f"{self.call.name} {arguments(self.call.arguments)}".strip(), width)
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "id": self.call.id,
+            "name": self.call.name,
+            "arguments": parsed(self.call.arguments),
+            "agent": self.agent,
+            "turn": self.turn,
+            "state": ("failed" if self.code else "completed") if self.done else "running",
+            "code": self.code,
+            "seconds": round(self.seconds, 3),
+            "result": self.text,
+        }
+
+
+def parsed(text: str) -> Any:
+    """Give arguments as data where they are JSON, else as the text that the model wrote."""
+    try:
+        return json.loads(text or "{}")
+    except ValueError:
+        return text
+
+
+def arguments(text: str) -> str:
+    """Write arguments briefly: ``path=src/a.py start_line=3``."""
+    data = parsed(text)
+    if not isinstance(data, dict):
+        return text
+    return " ".join(f"{key}={_brief(value)}" for key, value in data.items())
+
+
+def _brief(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    lines = text.splitlines() or [""]
+    short = lines[0] if len(lines) == 1 else f"{lines[0][:40]}… ({len(lines)} lines)"
+    return short if short and " " not in short else f'"{short}"'
+
+
+@attrs.define
+class Progress:
+    """The fold. Feed it every event of the run, in order.
+
+    Attributes:
+        turns: Most turns of the run, for showing.
+        calls: All calls by agent and id, in the order in which they were asked for.
+        faults: Faults of plugins.
+    """
+
+    turns: int = 0
+    turn: int = 0
+    model: str = ""
+    state: str = "preparing"
+    began: float = attrs.field(factory=time.time)
+    usage: Usage = Usage()
+    calls: dict[tuple[str, str, int], CallView] = attrs.field(factory=dict)
+    faults: list[PluginFault] = attrs.field(factory=list)
+    retry: str = ""
+    _turns: dict[str, int] = attrs.field(factory=dict)
+
+    def apply(self, event: Event) -> CallView | None:
+        """Fold one event; gives the call it is about."""
+        match event:
+            case RunStarted():
+                self._turns[event.agent] = 0
+                if event.agent == "main":
+                    self.began, self.model, self.turn = event.at or time.time(), event.model, 0
+            case ModelStarted():
+                self.state, self.retry = "thinking", ""
+                self._turns[event.agent] = event.turn
+                if event.agent == "main":
+                    self.model, self.turn = event.model, event.turn
+            case ModelFailed():
+                self.retry = {"retry": f"again in {event.wait:g} s", "fallback": f"goes on with {event.next}"}.get(
+                    event.action, ""
+                )
+            case ModelAnswered():
+                self.usage += event.usage
+                self.state = "working" if event.message.calls else "answering"
+                for call in event.message.calls:
+                    self._view(event.agent, call)
+            case CallStarted():
+                view = self._view(event.agent, event.call)
+                view.running, view.began = True, event.at
+                return view
+            case CallDone(result=result):
+                view = self._view(event.agent, ToolCall(result.call_id, result.name, ""))
+                view.done, view.running, view.code = True, False, result.code
+                view.seconds, view.text = event.seconds, result.text
+                return view
+            case PluginFault():
+                self.faults.append(event)
+            case RunEnded() if event.agent == "main":
+                self.state = event.state
+        return None
+
+    def _view(self, agent: str, call: ToolCall) -> CallView:
+        # Ids are unique in one answer only, so the turn is part of the key.
+        turn = self._turns.get(agent, 0)
+        return self.calls.setdefault((agent, call.id, turn), CallView(call, agent, turn))
+
+    def running(self) -> list[CallView]:
+        """The calls that run now."""
+        return [view for view in self.calls.values() if view.running]
+
+    def status(self) -> str:
+        """One line: turn, tokens, cost, model, time."""
+        parts = [f"turn {self.turn}/{self.turns}" if self.turns else f"turn {self.turn}", tokens(self.usage)]
+        if self.usage.cost is not None:
+            parts.append(money(self.usage.cost))
+        parts += [line(self.model, 50), duration(time.time() - self.began)]
+        return " · ".join(part for part in parts if part)
+
+
+def tokens(usage: Usage) -> str:
+    """Write token use: input and output, and how much of the input was cached."""
+    cached = f" ({_count(usage.cached)} cached)" if usage.cached else ""
+    return f"{_count(usage.input)} in{cached}, {_count(usage.output)} out" if usage.total else ""
+
+
+def _count(number: int) -> str:
+    return f"{number / 1000:.1f}k" if number >= 1000 else str(number)
+
+
+def money(dollars: float) -> str:
+    """Write US dollars so that small amounts stay visible."""
+    return f"${dollars:.4f}" if 0 < dollars < 0.1 else f"${dollars:.2f}"
+
+
+def duration(seconds: float) -> str:
+    """Write a time that passed."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"

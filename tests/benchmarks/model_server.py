@@ -1,0 +1,90 @@
+"""A model that answers at once: a process that speaks OpenAI chat completions and does as little else as can be.
+
+It calls the tool it was told to call until it has answered ``calls`` times on a connection's conversation, which it reads off the
+number of messages; then it says it is done. Start it with ``start()``; it prints its port and ends with its standard input.
+"""
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n"
+
+
+def answer(number: int, tool: str, arguments: str, last: bool) -> bytes:
+    """One whole response: a tool call, or the end."""
+
+    def chunk(delta: dict[str, object], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return b"data: " + json.dumps({"id": "x", "object": "chat.completion.chunk", "choices": [choice]}).encode() + b"\n\n"
+
+    if last:
+        body = chunk({"role": "assistant", "content": "Done."}) + chunk({}, "stop")
+    else:
+        function = {"name": tool, "arguments": arguments}
+        call = {"index": 0, "id": f"call_{number}", "type": "function", "function": function}
+        body = chunk({"role": "assistant", "content": "Working."}) + chunk({"tool_calls": [call]}) + chunk({}, "tool_calls")
+    usage = {"prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020}
+    body += b"data: " + json.dumps({"id": "x", "choices": [], "usage": usage}).encode() + b"\n\ndata: [DONE]\n\n"
+    return HEAD % len(body) + body
+
+
+def serve(connection: socket.socket, calls: int, tool: str, arguments: str, delay: float) -> None:
+    """Answer the requests of one connection."""
+    answers = [answer(n, tool, arguments, n >= calls) for n in range(calls + 1)]
+    number, buffer = 0, bytearray()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with connection:
+        while True:
+            while (end := buffer.find(b"\r\n\r\n")) < 0:
+                data = connection.recv(1 << 20)
+                if not data:
+                    return
+                buffer += data
+            head = bytes(buffer[:end]).lower()
+            length = int(head.split(b"content-length:")[1].split(b"\r\n")[0]) if b"content-length:" in head else 0
+            missing = end + 4 + length - len(buffer)
+            while missing > 0:
+                data = connection.recv(1 << 20)
+                missing -= len(data)
+                buffer += data
+            del buffer[: end + 4 + length]
+            if delay:
+                time.sleep(delay)
+            connection.sendall(answers[number % (calls + 1)])
+            number += 1
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    calls, tool, arguments, delay = int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4])
+    listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    print(listener.getsockname()[1], flush=True)
+
+    def accept() -> None:
+        while True:
+            connection, _ = listener.accept()
+            threading.Thread(target=serve, args=(connection, calls, tool, arguments, delay), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    sys.stdin.read()
+
+
+@contextmanager
+def start(calls: int, tool: str, arguments: str, delay: float = 0.0) -> Iterator[str]:
+    """Start the server; gives its base URL."""
+    argv = [sys.executable, "-u", __file__, str(calls), tool, arguments, str(delay)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdin
+        yield f"http://127.0.0.1:{process.stdout.readline().strip()}/v1"
+        process.stdin.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,275 @@
+"""run_terminal_cmd: exit codes, output, time limits, and that nothing waits and nothing stays."""
+
+import os
+import shutil
+import tracemalloc
+from pathlib import Path
+from types import SimpleNamespace
+
+import hilum_shell
+import pytest
+import trio
+from hilum import ToolError
+from hilum.errors import E_BAD_ARGS, E_CMD_FAIL, E_FILE_NOT_FOUND, E_PATH_TRAVERSAL, E_TIMEOUT
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def left(root: Path) -> list[int]:
+    """The processes that wrote their ids to the file ``pids`` and are still there."""
+    pids = [int(pid) for pid in (root / "pids").read_text().split()]
+    assert pids
+    return [pid for pid in pids if alive(pid)]
+
+
+# --- what comes back -----------------------------------------------------------------------------------------------------
+
+
+async def test_success(run, screen) -> None:
+    """Exit code first, then the output; faces see it too."""
+    output = await run("echo hello; echo there")
+    first, rest = output.text.split("\n", 1)
+    assert first.startswith("Exit code 0 after ")
+    assert rest == "hello\nthere"
+    assert (output.code, output.data["exit_code"], output.data["left_out"]) == ("", 0, 0)
+    assert screen.text == "hello\nthere\n"
+
+
+async def test_failure(run) -> None:
+    """A failing command is told with its code and both outputs, standard error under its heading."""
+    output = await run("echo out; echo err >&2; exit 3")
+    assert output.code == E_CMD_FAIL
+    assert output.text.startswith("Exit code 3 after ")
+    assert output.text.endswith("\nout\n[standard error]\nerr")
+    assert output.data["exit_code"] == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("no-such-program-here", "Exit code 127"),
+        ("if then", "syntax error"),
+        ("kill -9 $$", "Ended by signal 9 (SIGKILL)"),
+        ("exit 3 | exit 4", "Exit code 4"),
+        ("-ls", "Exit code 127"),
+    ],
+)
+async def test_other_failures(run, command: str, words: str) -> None:
+    """Unknown programs, bad syntax, signals and odd command lines are failures in words."""
+    output = await run(command)
+    assert output.code == E_CMD_FAIL
+    assert words in output.text
+
+
+async def test_no_output(run) -> None:
+    """Silence is said."""
+    assert (await run("true")).text.endswith(" s\n[no output]")
+
+
+async def test_bash_where_there_is_bash(run) -> None:
+    """What only bash can do works where it is installed."""
+    if shutil.which("bash"):
+        assert (await run("[[ abc == a* ]] && echo ${BASH_VERSION:+bash}")).text.endswith("\nbash")
+
+
+async def test_working_directory(run, root: Path) -> None:
+    """The command runs in the folder asked for, in the workspace without one, and nowhere else."""
+    (root / "sub").mkdir()
+    (root / "file").touch()
+    (root / "out").symlink_to("..")
+    assert (await run("pwd")).text.endswith(f"\n{root}")
+    assert (await run("pwd", working_directory="sub")).text.endswith(f"\n{root}/sub")
+    assert (await run("pwd", working_directory=str(root / "sub"))).text.endswith(f"\n{root}/sub")
+    for folder, code in (
+        ("..", E_PATH_TRAVERSAL),
+        ("/tmp", E_PATH_TRAVERSAL),
+        ("out", E_PATH_TRAVERSAL),
+        ("sbu", E_FILE_NOT_FOUND),
+        ("file", E_BAD_ARGS),
+    ):
+        with pytest.raises(ToolError) as caught:
+            await run("pwd", working_directory=folder)
+        assert caught.value.code == code
+
+
+async def test_what_is_no_command(run) -> None:
+    """Nothing, a null byte and a line too long for the system are refused in words."""
+    for command in ("", "  \n", "echo a\0b"):
+        with pytest.raises(ToolError) as caught:
+            await run(command)
+        assert caught.value.code == E_BAD_ARGS
+    with pytest.raises(ToolError, match=r"(?i)too long"):
+        await run(": " + "x" * 3_000_000)
+
+
+# --- nothing waits -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cat", "read line; echo got:$line", "python3 -c 'input()'", "head -c 1 /dev/tty", "sh"],
+)
+async def test_reading_input_ends_at_once(run, command: str) -> None:
+    """Standard input is empty and there is no terminal, so that what asks gets an end instead of a wait."""
+    with trio.fail_after(5):
+        await run(command)
+
+
+async def test_pagers_do_not_page(run, root: Path) -> None:
+    """Git, and whatever takes the usual variables, writes plainly."""
+    assert (await run("echo $PAGER $GIT_PAGER $MANPAGER $TERM")).text.endswith("\ncat cat cat dumb")
+    if shutil.which("git"):
+        setup = "git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first"
+        assert "first" in (await run(f"{setup} && git --paginate log")).text
+
+
+async def test_environment_is_the_users(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the user's shell has set is there, prompts are off, and hilum adds no settings of its own Python."""
+    monkeypatch.setenv("MY_PROJECT", "yes")
+    for name in ("PYTHONPATH", "PYTHONHOME"):
+        monkeypatch.delenv(name, raising=False)
+    text = (await run("env")).text
+    assert "MY_PROJECT=yes" in text
+    assert "GIT_TERMINAL_PROMPT=0" in text
+    assert "DEBIAN_FRONTEND=noninteractive" in text
+    assert [line for line in text.split("\n") if line.startswith(("PYTHONPATH", "PYTHONHOME"))] == []
+
+
+# --- nothing stays -------------------------------------------------------------------------------------------------------
+
+
+async def test_timeout_gives_the_output_so_far(run, root: Path) -> None:
+    """A command over its time is ended with all it started; the model gets what there was, and advice."""
+    begun = trio.current_time()
+    output = await run("echo $$ >pids; sleep 1000 & echo $! >>pids; echo begun; echo bad >&2; wait", timeout=1)
+    assert trio.current_time() - begun < 5
+    assert output.code == E_TIMEOUT
+    assert "longer than 1 s" in output.text
+    assert output.text.endswith("\nIts output so far:\nbegun\n[standard error]\nbad")
+    assert output.data["exit_code"] is None
+    assert left(root) == []
+
+
+async def test_timeout_of_the_stubborn(run, root: Path) -> None:
+    """Ignoring signals, new sessions and double forks do not help a command to outlive its time."""
+    stubborn = (
+        "trap '' TERM INT HUP; echo $$ >pids; "
+        "(setsid sh -c 'trap \"\" TERM; echo $$ >>pids; while :; do sleep 1; done' &) ; while :; do sleep 1; done"
+    )
+    output = await run(stubborn, timeout=1)
+    assert output.code == E_TIMEOUT
+    assert left(root) == []
+
+
+async def test_time_limits_come_from_settings_and_arguments(run) -> None:
+    """The setting holds without an argument, the maximum always; the kernel's limit is above both."""
+    assert (await run("sleep 60", settings={"timeout": 0.2})).code == E_TIMEOUT
+    assert (await run("sleep 60", timeout=50, settings={"max_timeout": 0.2})).code == E_TIMEOUT
+    assert (await run("sleep 60", timeout=0, settings={"timeout": 0.2})).code == E_TIMEOUT
+    session = SimpleNamespace(settings=lambda kind: kind())
+    [tool] = hilum_shell.provide_tools(session)
+    for asked, limit in ((None, 120), (5, 5), (99999, 3600)):
+        assert tool.time_limit({"timeout": asked}) == limit + hilum_shell.SLACK
+
+
+async def test_cancellation_leaves_nothing(run, root: Path, screen) -> None:
+    """A stopped call ends its processes before the cancellation goes on."""
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run, "echo $$ >pids; sleep 1000 & echo $! >>pids; echo ready; wait")
+            await screen.wait_for("ready\n")
+            scope.cancel()
+    assert left(root) == []
+
+
+@pytest.mark.parametrize("how", ["CHILD &", "nohup CHILD &", "(setsid CHILD &)", "CHILD >/dev/null 2>&1 &"])
+async def test_background_child_neither_hangs_nor_stays(run, root: Path, how: str) -> None:
+    """A command that leaves something behind is done when it is done, and what it left is ended."""
+    os.mkfifo(root / "up")
+    child = "sh -c 'echo $$ >>pids; echo >up; exec sleep 1000'"
+    with trio.fail_after(5):
+        output = await run(f"{how.replace('CHILD', child)}\nread x <up; echo done")
+    assert "done" in output.text
+    assert left(root) == []
+
+
+# --- output --------------------------------------------------------------------------------------------------------------
+
+
+async def test_output_comes_as_it_is_written(run, root: Path, screen) -> None:
+    """Faces see a line while the command still runs, both streams in their order."""
+    os.mkfifo(root / "go")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run, "echo one; read x <go; echo two >&2; read x <go; echo three")
+        for seen in ("one\n", "one\ntwo\n"):
+            await screen.wait_for(seen)
+            await trio.Path(root / "go").write_text("x\n")
+    assert screen.text == "one\ntwo\nthree\n"
+
+
+async def test_a_hundred_megabytes(run, screen) -> None:
+    """Output without end costs bounded memory; the model gets its head and its tail, and how much is missing."""
+    tracemalloc.start()
+    output = await run("echo first; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(output.text) < 30_200
+    assert "\nfirst\nxxx" in output.text
+    assert output.text.endswith("xxx\nlast")
+    assert f"\n[… {100_000_012 - 30_000:,} characters left out …]\n" in output.text
+    assert output.data["left_out"] == 100_000_012 - 30_000
+    assert len(screen.text) == 100_000_012
+    assert peak < 120_000_000
+
+
+async def test_long_standard_error_leaves_room(run) -> None:
+    """When both streams are long, each gets half."""
+    output = await run("yes out | head -n 100000; yes err | head -n 100000 >&2")
+    stdout, stderr = output.text.split("[standard error]")
+    assert 15_000 < len(stdout) < 15_200
+    assert 14_900 < len(stderr) < 15_200
+
+
+async def test_output_limit_is_a_setting(run) -> None:
+    """A smaller limit cuts earlier."""
+    output = await run("seq 1 1000", settings={"output_limit": 100})
+    assert len(output.text) < 200
+    assert "characters left out" in output.text
+
+
+async def test_escapes_do_not_reach_the_model(run, screen) -> None:
+    """Colours, titles, links and bells are taken out of the text; progress bars leave their last state."""
+    output = await run(
+        r"printf '\033[1;31mred\033[0m \033]0;title\007t \033]8;;http://x\033\\link\033]8;;\033\\ \a\b\0\n';"
+        r"printf '10%%\r55%%\r100%%\r\n'; printf 'crlf\r\nb\bbold\t|\n\033Pdata\033\\end\033(B'"
+    )
+    assert output.text.split("\n", 1)[1] == "red t link \n100%\ncrlf\nbold\t|\nend"
+    assert "\x1b[1;31m" in screen.text
+
+
+async def test_bad_and_split_utf8(run, screen) -> None:
+    """Bytes that are no text become marks; a character that comes in two pieces stays whole."""
+    output = await run(r"printf 'caf\351 \303'; sleep 0.2; printf '\251\n'")
+    assert output.text.endswith("\ncaf� é")
+    assert screen.text == "caf� é\n"
+
+
+async def test_many_at_once(run, root: Path) -> None:
+    """Commands run beside each other, none waits for another, and outputs do not mix."""
+    results: dict[int, str] = {}
+
+    async def one(number: int) -> None:
+        results[number] = (await run(f"sleep 0.3; echo {number}")).text
+
+    begun = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for number in range(10):
+            nursery.start_soon(one, number)
+    assert trio.current_time() - begun < 2.5
+    assert [results[number].split("\n")[1] for number in range(10)] == [str(number) for number in range(10)]
