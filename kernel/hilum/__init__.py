@@ -24,7 +24,7 @@ _HOMES = {
     ),
     "processes": ("Command",),
     "session": ("Run", "Session"),
-    "settings": ("data_folder", "section", "setting"),
+    "settings": ("config_folder", "data_folder", "parse_pair", "section", "setting"),
     "tools": ("Call", "Output", "Tool", "tool"),
     "workspace": ("Workspace",),
 }  # fmt: skip

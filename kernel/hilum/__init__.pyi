@@ -45,7 +45,9 @@ from hilum.messages import UserMessage as UserMessage
 from hilum.processes import Command as Command
 from hilum.session import Run as Run
 from hilum.session import Session as Session
+from hilum.settings import config_folder as config_folder
 from hilum.settings import data_folder as data_folder
+from hilum.settings import parse_pair as parse_pair
 from hilum.settings import section as section
 from hilum.settings import setting as setting
 from hilum.tools import Call as Call

@@ -41,7 +41,6 @@ class Aio(Proxy):
         return self._wrap(await _wait(*self._portal.submit(function, *args, **named)))
 
     async def _iterate(self, function: Callable[..., Any], *args: Any, **named: Any) -> AsyncIterator[Any]:
-        stream = function(*args, **named)
         try:
             while True:
                 try:

@@ -29,7 +29,6 @@ class Blocking(Proxy):
             raise
 
     def _iterate(self, function: Callable[..., Any], *args: Any, **named: Any) -> Iterator[Any]:
-        stream = function(*args, **named)
         try:
             while True:
                 try:

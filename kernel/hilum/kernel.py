@@ -14,9 +14,8 @@ import attrs
 import msgspec
 import trio
 
-from hilum import __version__
 from hilum.errors import UsageError
-from hilum.events import AnyEvent, SessionOpened
+from hilum.events import SessionOpened
 from hilum.hooks import FAULTS, Fault, Observer
 from hilum.lifespans import Lifespan, open_nursery
 from hilum.models import Provider
@@ -113,21 +112,14 @@ class Kernel:
             identity = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:8]}"
             info = SessionInfo(identity, str(root), kind, created=time.time(), updated=time.time())
             log = await self.store.create(info)
-            events: list[AnyEvent] = []
         else:
             log = await self.store.open(info.id)
-            events = _read_all(log)
         # Two nurseries: what agents do has ended before any plugin's half is closed.
         async with open_nursery() as halves:
             session = Session(self, log, info.id, Workspace(root), kind or info.kind, settings, halves)
             try:
                 async with open_nursery() as session.work:
-                    if not events:
-                        first = SessionOpened(
-                            session=info.id, workspace=str(root), kind=session.kind, version=__version__
-                        )
-                        session.emit(first)
-                    await session.start(events)
+                    await session.start()
                     session.set(mode=mode or session.mode.name, model=model, approve=approve)
                     self.sessions[session.id] = session
                     yield session
@@ -211,17 +203,11 @@ def _folder(workspace: str | os.PathLike[str]) -> Path:
     return root.resolve()
 
 
-def _read_all(log: Any) -> list[AnyEvent]:
-    events: list[AnyEvent] = []
-    while page := log.read(events[-1].seq if events else 0):
-        events += page
-    return events
-
-
 @asynccontextmanager
 async def open_kernel(
     plugins: Sequence[object] | None = None,
     *,
+    without: Sequence[str] = (),
     model: str = "",
     settings: Mapping[str, object] | None = None,
     workspace: str | os.PathLike[str] | None = None,
@@ -232,6 +218,7 @@ async def open_kernel(
 
     Args:
         plugins: Names of installed plugins, and modules or objects that are plugins; ``None`` takes all that are installed.
+        without: Names of installed plugins to leave out, beside those that the settings block.
         model: ``provider/name``; short for the setting ``model``.
         settings: Settings that win over all others, by dotted key: ``{"turns": 5, "shell.timeout": 20}``.
         workspace: Folder whose project settings hold for the kernel, too.
@@ -252,7 +239,8 @@ async def open_kernel(
     # second reading complains.
     sources: dict[str, Any] = {"overrides": overrides, "environ": environ}
     first = load([KernelSettings], workspace=root, known=None, strict=False, **sources).get(KernelSettings)
-    host.find(plugins, allow=first.plugins.allow, block=first.plugins.block, order=first.plugins.order)
+    names = first.plugins
+    host.find(plugins, allow=names.allow, block=names.block, order=names.order, without=without)
     host.load()
     sources["known"] = host.absent()
     loaded = load(host.sections(), workspace=root, **sources)

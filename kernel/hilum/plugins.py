@@ -66,6 +66,7 @@ class Host:
         allow: Sequence[str] | None = None,
         block: Sequence[str] = (),
         order: Sequence[str] = (),
+        without: Sequence[str] = (),
     ) -> None:
         """Decide which plugins there are, importing nothing.
 
@@ -74,6 +75,7 @@ class Host:
             allow: Only these names, ``None`` for all.
             block: Never these.
             order: Names to put first, in this order.
+            without: Further names to block; unlike those of the settings they must be installed.
 
         Raises:
             UsageError: A name is not installed.
@@ -81,10 +83,10 @@ class Host:
         installed = self._installed = {point.name: point for point in entry_points() if point.group == "hilum"}
         names = {normal(name): name for name in installed}
         # A name in `block` may be of a plugin that has been uninstalled since: nothing to complain of.
-        for name in (*(w for w in wanted or () if isinstance(w, str)), *(allow or ()), *order):
+        for name in (*(w for w in wanted or () if isinstance(w, str)), *(allow or ()), *order, *without):
             if normal(name) not in names:
                 raise unknown("plugin", name, names.values(), hint="hilum plugins lists what is installed.")
-        blocked, first = {normal(name) for name in block}, [normal(name) for name in order]
+        blocked, first = {normal(name) for name in (*block, *without)}, [normal(name) for name in order]
         chosen = list(installed) if wanted is None else [w for w in wanted if isinstance(w, str)]
         chosen.sort(key=lambda name: first.index(normal(name)) if normal(name) in first else len(first))
         for name in chosen:

@@ -121,8 +121,6 @@ class Proxy:
         value = getattr(self.trio, name)
         if inspect.iscoroutinefunction(value):
             return functools.partial(self._run, value)
-        if inspect.isasyncgenfunction(value):
-            return functools.partial(self._iterate, value)
         if callable(value):
             return lambda *args, **named: self._wrap(self._portal.call(value, *args, **named))
         return self._wrap(value)
@@ -131,6 +129,8 @@ class Proxy:
         """Give a result to the host: our own objects as proxies, context managers as the host's kind."""
         if isinstance(value, AbstractAsyncContextManager):
             return self._hold(value)
+        if inspect.isasyncgen(value):
+            return self._iterate(value)
         if isinstance(value, list):
             return [self._wrap(item) for item in value]
         return type(self)(self._portal, value) if type(value).__module__ in ("hilum.session", "hilum.kernel") else value

@@ -100,9 +100,11 @@ class Warden:
         """
         message = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))]
         async with self._lock:
+            if self._process is not None and self._process.returncode is not None:
+                await self.aclose()
             try:
                 await (self._socket or await self._start()).sendmsg([b"+"], message)
-            except OSError:  # somebody killed it; a new one takes its place
+            except OSError:  # it is just being killed from outside: a new one takes its place
                 await self.aclose()
                 await (await self._start()).sendmsg([b"+"], message)
 

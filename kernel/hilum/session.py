@@ -6,7 +6,6 @@ Faces send commands (``prompt``, ``answer``, ``stop``, ``set`` …) and read ``e
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +16,7 @@ import attrs
 import msgspec
 import trio
 
+from hilum import __version__
 from hilum.agents import Agent, Mode, Profile, ToolFilter
 from hilum.context import ContextRequest, fit, render
 from hilum.errors import (
@@ -45,12 +45,13 @@ from hilum.events import (
     RunEnded,
     RunStarted,
     SessionChanged,
+    SessionOpened,
     StateChanged,
 )
 from hilum.hooks import FAULTS, Fault, Table, implementations
 from hilum.hookspecs import Interpretation
+from hilum.journal import Journal
 from hilum.lifespans import Lifespan
-from hilum.live import Live
 from hilum.loop import drive, give_up
 from hilum.messages import Block, Text, UserMessage
 from hilum.plugins import Plugin
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from hilum.kernel import Kernel
 
 T = TypeVar("T")
-RECENT = 1_000
 
 
 @attrs.define(eq=False)
@@ -121,7 +121,7 @@ class Session:
         modes: The modes there are.
         processes: The only way to start a process.
         expects_tools: Set by a plugin whose tools may come late: ``find_tools`` and ``call_tool`` join the tool list.
-        created: Whether the session is new, and not resumed.
+        journal: Its event log and who reads it.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Session:
     ) -> None:
         self.id, self.kernel, self.workspace, self.kind = session, kernel, workspace, kind
         self.options = settings.get(KernelSettings)
-        self._settings, self._halves, self._log = settings, halves, log
+        self._settings, self._halves, self.journal = settings, halves, Journal(log)
         self.work: trio.Nursery = halves
         self.hooks: Table = kernel.host.table.copy(self.report)
         self.processes = Processes(kernel.warden, self._wrap, str(workspace.root))
@@ -146,12 +146,7 @@ class Session:
         self.tools: dict[str, Tool] = {}
         self.grants: set[str] = set()
         self.expects_tools = False
-        self.broken: StoreError | None = None
         self._lifespans: list[Lifespan] = []
-        self._recent: deque[AnyEvent] = deque(maxlen=RECENT)
-        self._live = Live()
-        self._news = trio.Event()
-        self._closed = False
         self._runs: dict[str, Run] = {}
         self._working: set[str] = set()
         self._waiting: dict[str, trio.Event] = {}
@@ -169,41 +164,29 @@ class Session:
         Raises:
             StoreError: It could not be written; the session takes no more events.
         """
-        if self.broken is not None:
-            raise self.broken
-        seq, now = self._log.last + 1, self.now()
-        conversation = agent.conversation if agent else None
-        if agent and conversation:
+        seq, now = self.journal.last + 1, self.now()
+        events = [msgspec.structs.replace(event, seq=seq, at=now)]
+        if agent is not None:
+            conversation = agent.conversation
             run = run or (conversation.run.id if conversation.run else "")
-            event = msgspec.structs.replace(event, seq=seq, at=now, agent=agent.name, run=run)
+            event = events[0] = msgspec.structs.replace(events[0], agent=agent.name, run=run)
             before = conversation.state
             conversation.apply(event)
-            events = [event]
             if conversation.state != before:
-                state = StateChanged(
-                    state=conversation.state, previous=before, seq=seq + 1, at=now, agent=agent.name, run=run
-                )
-                events.append(state)
-        else:
-            events = [msgspec.structs.replace(event, seq=seq, at=now)]
-        try:
-            self._log.append(events)  # type: ignore[arg-type]
-        except StoreError as error:
-            self.broken = error
-            raise
-        self._recent.extend(events)  # type: ignore[arg-type]
+                state = StateChanged(state=conversation.state, previous=before)
+                events.append(msgspec.structs.replace(state, seq=seq + 1, at=now, agent=agent.name, run=run))
+        self.journal.append(events)  # type: ignore[arg-type]
         self._settle(event)
-        self._wake()
         return seq
 
     def _settle(self, event: Event) -> None:
         match event:
             case ModelAnswered() | ModelFailed():
-                self._live.drop(event.agent)
+                self.journal.drop(event.agent)
             case CallDone(result=result):
-                self._live.drop(event.agent, result.call_id)
+                self.journal.drop(event.agent, result.call_id)
             case RunEnded():
-                self._live.drop(event.agent)
+                self.journal.drop(event.agent)
                 if run := self._runs.pop(event.run, None):
                     run.finish(event)
             case ApprovalAnswered(id=ask):
@@ -211,42 +194,19 @@ class Session:
                 if waiting := self._waiting.get(ask):
                     waiting.set()
 
-    def _wake(self) -> None:
-        self._news.set()
-        self._news = trio.Event()
-
     def delta(self, seq: int, agent: Agent, kind: str, text: str, call_id: str = "") -> None:
         """Show a piece of output that belongs to the event ``seq``. It is not stored."""
         run = agent.conversation.run
-        self._live.add(seq, agent.name, run.id if run else "", kind, text, call_id)
-        self._wake()
+        self.journal.delta((seq, kind, call_id), agent.name, run.id if run else "", text)
 
-    async def events(self, after: int = 0, *, deltas: bool = False) -> AsyncIterator[AnyEvent | Delta]:
+    def events(self, after: int = 0, *, deltas: bool = False) -> AsyncIterator[AnyEvent | Delta]:
         """Read the session's events in order, from any point on, until it closes.
 
         Args:
             after: Sequence number of the last event already known.
             deltas: Also give output on its way, as ``Delta``; a late reader gets the text so far, then what is added.
         """
-        seen: dict[Any, int] = {}
-        while True:
-            news = self._news
-            while after < self._log.last:
-                for event in self._since(after):
-                    after = event.seq
-                    yield event
-            if deltas:
-                for delta in self._live.news(seen):
-                    yield delta
-            if self._closed or self.broken:
-                return
-            if after == self._log.last:
-                await news.wait()
-
-    def _since(self, after: int) -> list[AnyEvent]:
-        if self._recent and self._recent[0].seq <= after + 1:
-            return [event for event in self._recent if event.seq > after]
-        return self._log.read(after)
+        return self.journal.read(after, deltas=deltas)
 
     @staticmethod
     def now() -> float:
@@ -270,8 +230,8 @@ class Session:
         Raises:
             UsageError: There is no such agent or model.
         """
-        if self.broken is not None:
-            raise self.broken
+        if self.journal.broken is not None:
+            raise self.journal.broken
         meant = await self.hooks.first("interpret_prompt", session=self, text=text)
         if isinstance(meant, Interpretation):
             text, agent = meant.text, meant.agent if meant.agent != "main" else agent
@@ -425,7 +385,6 @@ class Session:
         except StoreError as error:
             for run in self._runs.values():
                 run.finish(None, error)
-            self._wake()
         finally:
             self._working.discard(agent.name)
 
@@ -504,7 +463,7 @@ class Session:
         """Write a fault down; when it switched a plugin off, take the plugin's tools out."""
         self.kernel.faults.append(fault)
         event = PluginFault(plugin=fault.plugin, hook=fault.hook, error=str(fault), switched_off=fault.switched_off)
-        if self.broken is None:
+        if self.journal.broken is None:
             self.emit(event)
         if fault.switched_off:
             self._take_out(fault.plugin)
@@ -533,8 +492,12 @@ class Session:
                 found[tool.name] = attrs.evolve(tool, plugin=plugin, signature=tool._signature)
         self.tools = found
 
-    async def start(self, events: list[AnyEvent]) -> None:
+    async def start(self) -> None:
         """Open the plugins' halves, fold the events known so far, and make the main agent."""
+        events = self.journal.read_all()
+        if not events:
+            root = str(self.workspace.root)
+            self.emit(SessionOpened(session=self.id, workspace=root, kind=self.kind, version=__version__))
         for index, plugin in enumerate(self.kernel.host.plugins.values()):
             function = getattr(plugin.module, "open_session", None)
             if plugin.state == "ready" and hasattr(function, "hilum_impl"):
@@ -542,7 +505,6 @@ class Session:
         self.tools_changed()
         for event in events:
             self._replay(event)
-        self._recent.extend(events)
         if "main" not in self.agents:
             self.add_agent(Profile())
 
@@ -575,10 +537,7 @@ class Session:
         """Close the halves in reverse order, then the log; readers end."""
         for lifespan in reversed(self._lifespans):
             await lifespan.close()
-        self._closed = True
-        self._wake()
-        with trio.CancelScope(shield=True):
-            await self._log.close()
+        await self.journal.close()
 
 
 _READ = ToolFilter(allow=("read",))

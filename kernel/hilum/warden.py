@@ -5,8 +5,8 @@
     hilum ── socket ──► warden ── fork ──► keeper ── spawn ──► the command ──► its tree
       └────────────── channel ───────────────┘
 
-For each command hilum sends one byte, and with it the descriptors of a channel and of the command's stdio. A keeper,
-forked ahead, takes them, reads the request from the channel, starts the command in a session of its own, and writes::
+For each command hilum sends one byte, and with it the descriptors of a channel and of the command's stdio. An idle
+keeper takes them, reads the request from the channel, starts the command in a session of its own, and writes::
 
     started PID      or      failed ERRNO folder|program      then      ended CODE      (below zero: the signal)
 
@@ -47,6 +47,8 @@ ROUND = 0.01
 """Seconds between two rounds of killing, at most."""
 GIVE_UP = 4.0
 """Seconds after which a tree that cannot be killed (another user's, or stuck in the system) is left to itself."""
+SEATS = 3
+"""Keepers that wait for another command when theirs has ended; those beyond end with it."""
 FAREWELL = 2.0
 """Seconds that ``hilum-warden`` gives its command to go by itself when it is told to stop."""
 
@@ -182,15 +184,16 @@ def fork(body: Callable[[], int]) -> int:
 def start(stdio: Sequence[int], argv: list[bytes], cwd: bytes, env: Mapping[bytes, bytes]) -> int:
     """Start the command in a session of its own, with default signals. All other descriptors close by themselves."""
     os.chdir(cwd)
-    if b"PATH" in env:
-        os.putenv(b"PATH", env[b"PATH"])  # the program is looked for where the command would look
-    else:
-        os.unsetenv(b"PATH")
-    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)]
-    default = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
-    pid = os.posix_spawnp(argv[0], argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=default)
-    os.chdir("/")
-    return pid
+    try:
+        if b"PATH" in env:
+            os.putenv(b"PATH", env[b"PATH"])  # the program is looked for where the command would look
+        else:
+            os.unsetenv(b"PATH")
+        actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)]
+        default = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+        return os.posix_spawnp(argv[0], argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=default)
+    finally:
+        os.chdir("/")
 
 
 def tell(channel: int, text: str) -> None:
@@ -253,66 +256,78 @@ def run(channel: int, lifelines: Sequence[int], wake: int, stdio: Sequence[int],
         tell(channel, f"failed {getattr(error, 'errno', errno.EINVAL)} {what}")
         print(f"hilum-warden: the command could not be started: {error}", file=sys.stderr)
         return 127
-    for fd in stdio:
-        os.close(fd)
+    finally:
+        for fd in stdio:
+            os.close(fd)
     tell(channel, f"started {main}")
     return keep(channel, lifelines, wake, main)
 
 
-def be_spare(sock: _socket.socket, taken: int, lifeline: int) -> None:
-    """Be the spare keeper: wait for a request on hilum's socket, tell the warden of it, and see to it."""
+def be_keeper(sock: _socket.socket, news: int, seats: int, lifeline: int) -> None:
+    """Wait for a request on hilum's socket, tell the warden of it, see to it, and wait again if there is a free seat."""
     wake = settle()
-    if lifeline in dict(watch(sock.fileno(), lifeline).poll()):
-        return
-    _, extra, _, _ = sock.recvmsg(1, _socket.CMSG_SPACE(16))
-    descriptors = memoryview(b"".join(part for _, _, part in extra)).cast("i").tolist()
-    if not descriptors:
-        return
-    os.write(taken, b"+")
-    sock.close()
-    for fd in descriptors:
-        os.set_inheritable(fd, False)
-    channel, stdout, stderr, *stdin = descriptors
-    with open(channel, "rb", closefd=False) as file:
-        request = marshal.load(file)
-    run(channel, [lifeline], wake, [*(stdin or [os.dup(0)]), stdout, stderr], request)
+    poll, seat = watch(sock.fileno(), lifeline), b""
+    while lifeline not in dict(poll.poll()):
+        try:
+            _, extra, _, _ = sock.recvmsg(1, _socket.CMSG_SPACE(16), _socket.MSG_DONTWAIT)
+        except BlockingIOError:  # another keeper was faster
+            continue
+        descriptors = memoryview(b"".join(part for _, _, part in extra)).cast("i").tolist()
+        if not descriptors:
+            return
+        os.write(news, b"+")
+        for fd in descriptors:
+            os.set_inheritable(fd, False)
+        channel, stdout, stderr, *stdin = descriptors
+        try:
+            with open(channel, "rb") as file:
+                request = marshal.load(file)
+                run(channel, [lifeline], wake, [*(stdin or [os.dup(0)]), stdout, stderr], request)
+            seat = seat or os.read(seats, 1)
+        except (EOFError, BlockingIOError):  # hilum has thought better of it; no seat is free
+            return
+        os.write(news, b"-")
 
 
 def serve(fd: int, owner: int) -> None:
     """Be the warden of the process ``owner``, whose requests come over the socket ``fd``, until either is gone.
 
-    A spare keeper is always there and takes the next request itself: this halves what a command costs.
+    An idle keeper is always there and takes the next request itself: this halves what a command costs.
     """
     os.set_inheritable(fd, False)
     os.chdir("/")
     note_signals()
-    sock, wake, (lifeline, grip), (told, taken) = _socket.socket(fileno=fd), settle(), os.pipe(), os.pipe()
+    sock, wake = _socket.socket(fileno=fd), settle()
+    (lifeline, grip), (told, news), (seats, seat) = os.pipe(), os.pipe(), os.pipe()
+    os.set_blocking(seats, False)
+    os.write(seat, b"-" * SEATS)
     # A process that hilum forked may hold a copy of the socket, so hilum itself is watched as well.
     poll = watch(told, wake, *watch_process(owner))
-    poll.register(fd, 0)  # its end only: what comes is for the spare keeper
+    poll.register(fd, 0)  # its end only: what comes is for the keepers
     keepers: set[int] = set()
-    spare, sweep_until = 0, 0.0
+    idle, sweep_until = 0, 0.0
 
     def body() -> int:
         os.close(grip)
-        be_spare(sock, taken, lifeline)
+        be_keeper(sock, news, seats, lifeline)
         return 0
 
     while True:
-        if not spare:
-            spare = fork(body)
-            keepers.add(spare)
-        ready = dict(poll.poll(1000 * ROUND if sweep_until or not spare else None))
+        if not idle and (pid := fork(body)):
+            keepers.add(pid)
+            idle = 1
+        ready = dict(poll.poll(1000 * ROUND if sweep_until or not idle else None))
         if ready.keys() - {told, wake}:
             break
         if wake in ready:
             os.read(wake, 4096)
+        if told in ready:
+            said = os.read(told, 4096)
+            idle = max(idle + said.count(b"-") - said.count(b"+"), 0)
         codes, _ = reap()
         keepers -= codes.keys()
-        if (told in ready and os.read(told, 1)) or spare in codes:
-            spare = 0
-        if any(codes.values()):  # a keeper that did not end as it should: what it kept is now here
-            sweep_until = time.monotonic() + GIVE_UP
+        if any(codes.values()):  # a keeper that did not end as it should, maybe an idle one: what it kept is now here
+            idle, sweep_until = 0, time.monotonic() + GIVE_UP
         if sweep_until and (not kill_children(keepers) or time.monotonic() > sweep_until):
             sweep_until = 0.0
     os.close(grip)

@@ -136,7 +136,7 @@ class Bench:
     @property
     def events(self) -> list[AnyEvent]:
         """All events of the session so far."""
-        while page := self.session._log.read(self._events[-1].seq if self._events else 0):
+        while page := self.session.journal.since(self._events[-1].seq if self._events else 0):
             self._events += page
         return self._events
 

@@ -21,7 +21,7 @@ from hilum.events import (
     encode,
 )
 from hilum_cli.progress import Progress, duration
-from hilum_cli.terminal import Out, line, neutral
+from hilum_cli.terminal import Out, line, neutral, report
 
 if TYPE_CHECKING:
     from hilum import HilumError, Session
@@ -56,7 +56,7 @@ class Face:
     async def ended(self, end: RunEnded, session: str) -> None:
         """Show how the run ended. ``session`` is empty where it was not kept."""
 
-    async def failed(self, error: HilumError) -> None:
+    def failed(self, error: HilumError) -> None:
         """Show an error that kept the run from starting, or broke it off."""
 
     def held(self) -> AbstractContextManager[None]:
@@ -85,11 +85,10 @@ class TextFace(Face):
             if session:
                 await self.tell(f"To go on: hilum run --resume {session}" + ("" if resumable(end) else ' "…"'))
 
-    async def failed(self, error: HilumError) -> None:
+    def failed(self, error: HilumError) -> None:
         """Tell code, message and hint."""
         self.close()
-        hint = f"\n{error.hint}" if error.hint else ""
-        await self.tell(f"{error.code}: {error.message}{hint}")
+        report(error.message, hint=error.hint, code=error.code)
 
     async def tell(self, text: str) -> None:
         """Write a message on standard error."""
@@ -169,19 +168,21 @@ class JsonFace(Face):
 
     async def ended(self, end: RunEnded, session: str) -> None:
         """Write the object."""
-        await self._write(
+        data = self._data(
             state=end.state, text=end.text, code=end.code, error=end.error, hint=end.hint, left=end.left,
             turns=end.turns, seconds=round(end.seconds, 3), usage=end.usage, cost=end.usage.cost,
         )  # fmt: skip
+        await self.out.write(data)
 
-    async def failed(self, error: HilumError) -> None:
+    def failed(self, error: HilumError) -> None:
         """Write the object for a run that did not start or broke off."""
-        await self._write(
+        data = self._data(
             state="failed", text="", code=error.code, error=error.message, hint=error.hint, left="",
             turns=self.progress.turn, seconds=0.0, usage=self.progress.usage, cost=self.progress.usage.cost,
         )  # fmt: skip
+        self.out.put(data)
 
-    async def _write(self, **fields: Any) -> None:
+    def _data(self, **fields: Any) -> bytes:
         usage = msgspec.structs.asdict(fields["usage"])
         usage.pop("cost")
         more = {
@@ -189,8 +190,7 @@ class JsonFace(Face):
             "calls": [view.as_data() for view in self.progress.calls.values()],
             "faults": [{"plugin": f.plugin, "hook": f.hook, "error": f.error} for f in self.progress.faults],
         }
-        data = {"type": "result", **fields, "usage": usage, **self.about, **more}
-        await self.out.write(msgspec.json.encode(data) + b"\n")
+        return msgspec.json.encode({"type": "result", **fields, "usage": usage, **self.about, **more}) + b"\n"
 
 
 class StreamFace(Face):
@@ -208,8 +208,8 @@ class StreamFace(Face):
         if not end.seq:
             await self.out.write(encode(end) + b"\n")
 
-    async def failed(self, error: HilumError) -> None:
+    def failed(self, error: HilumError) -> None:
         """Write an event of the type ``error_raised``."""
         event = ErrorRaised(code=error.code, message=error.message, hint=error.hint)
-        await self.out.write(encode(event) + b"\n")
+        self.out.put(encode(event) + b"\n")
 

@@ -103,18 +103,18 @@ class Progress:
     calls: dict[tuple[str, str, int], CallView] = attrs.field(factory=dict)
     faults: list[PluginFault] = attrs.field(factory=list)
     retry: str = ""
-    _turns: dict[str, int] = attrs.field(factory=dict)
+    _turn_of: dict[str, int] = attrs.field(factory=dict)
 
     def apply(self, event: Event) -> CallView | None:
         """Fold one event; gives the call it is about."""
         match event:
             case RunStarted():
-                self._turns[event.agent] = 0
+                self._turn_of[event.agent] = 0
                 if event.agent == "main":
                     self.began, self.model, self.turn = event.at or time.time(), event.model, 0
             case ModelStarted():
                 self.state, self.retry = "thinking", ""
-                self._turns[event.agent] = event.turn
+                self._turn_of[event.agent] = event.turn
                 if event.agent == "main":
                     self.model, self.turn = event.model, event.turn
             case ModelFailed():
@@ -143,7 +143,7 @@ class Progress:
 
     def _view(self, agent: str, call: ToolCall) -> CallView:
         # Ids are unique in one answer only, so the turn is part of the key.
-        turn = self._turns.get(agent, 0)
+        turn = self._turn_of.get(agent, 0)
         return self.calls.setdefault((agent, call.id, turn), CallView(call, agent, turn))
 
     def running(self) -> list[CallView]:

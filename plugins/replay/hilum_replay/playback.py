@@ -167,7 +167,10 @@ def _positions(talk: _Talk, asked: Asked) -> list[int]:
 
 
 def _gist(items: Sequence[Sent]) -> str:
-    item = items[-1] if items else Sent("user")
+    """What a request says, in a few words."""
+    item = next(
+        (item for item in items if item.kind == "user" and not item.source), items[-1] if items else Sent("user")
+    )
     line = item.text.strip().split("\n")[0][:100]
     return (
         f"a request came with the result of call {item.call}" if item.kind == "result" else f"a request came: {line!r}"

@@ -68,7 +68,7 @@ class Recorder:
         Raises:
             UsageError: The file of the cassette cannot be written.
         """
-        talk = self._talks.setdefault(event.agent, _Talk())
+        talk = self._talks.setdefault(event.agent or "main", _Talk())
         match event:
             case SessionOpened():
                 if not self._named:

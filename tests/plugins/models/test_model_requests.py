@@ -138,6 +138,10 @@ def judges() -> Iterator[dict[str, Any]]:
         strict("openai.types.chat")
         strict("openai.types.responses")
         strict("anthropic.types")
+        # The SDK takes its own responses back as content, and those allow any key.
+        from anthropic.types import TextBlockParam, message_param
+
+        message_param.__dict__["ContentBlock"] = TextBlockParam
         from anthropic.types.message_create_params import MessageCreateParamsStreaming
         from google.genai import types
         from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming

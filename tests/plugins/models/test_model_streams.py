@@ -102,7 +102,7 @@ ANSWERS: dict[str, tuple[AssistantMessage, Usage]] = {
         Usage(input=2325, cached=2000, cache_write=300, output=5),
     ),
     "gemini_signed_text": (
-        AssistantMessage((Text("Fine.", "model"), Thinking("", {"thoughtSignature": "EqwBCqkB0e2Kb8=="})), NAME, "end"),
+        AssistantMessage((Text("Fine.", "model"), Thinking("", {"thoughtSignature": "EqwBCqkB0e2Kbw=="})), NAME, "end"),
         Usage(input=7, output=2),
     ),
     "gemini_length": (AssistantMessage((Text("One, two", "model"),), NAME, "length"), Usage(input=7, output=3)),

@@ -5,10 +5,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import hilum_replay
 import pytest
 import trio
-
-import hilum_replay
 from hilum import Call, Kernel, Session, hookimpl, open_kernel, tool
 from hilum.errors import UsageError
 from hilum.events import AnyEvent, CallDone, Delta, ModelAnswered, RunEnded
@@ -36,7 +35,9 @@ class Tools:
             path: The file.
         """
         text = await call.workspace.read_text(path)
-        return f"{len(text.split())} {self.word} in {call.workspace.root}/{path}, took {trio.current_time():.4f} seconds"
+        return (
+            f"{len(text.split())} {self.word} in {call.workspace.root}/{path}, took {trio.current_time():.4f} seconds"
+        )
 
     @hookimpl
     def provide_tools(self) -> list[Any]:
@@ -74,9 +75,11 @@ def script(request: WireRequest) -> AssistantMessage:
 
 
 @asynccontextmanager
-async def session_in(folder: Path, model: str, word: str = "words", url: str = "", api: str = "") -> AsyncIterator[Session]:
-    folder.mkdir(exist_ok=True)
-    (folder / "a.txt").write_text("two words")
+async def session_in(
+    folder: Path, model: str, word: str = "words", url: str = "", api: str = ""
+) -> AsyncIterator[Session]:
+    await trio.Path(folder).mkdir(exist_ok=True)
+    await trio.Path(folder / "a.txt").write_text("two words")
     transport = Transport()
     try:
         async with open_kernel(plugins=[Tools(word), hilum_replay], model=model, environ={}) as kernel:
@@ -124,7 +127,9 @@ def outcome(events: list[AnyEvent], folder: Path) -> list[tuple[Any, ...]]:
     for event in events:
         match event:
             case ModelAnswered(message=message, usage=usage):
-                told.append((message.text, [(c.id, c.name, c.arguments) for c in message.calls], message.stop, usage.total))
+                told.append(
+                    (message.text, [(c.id, c.name, c.arguments) for c in message.calls], message.stop, usage.total)
+                )
             case CallDone(result=result):
                 told.append((result.call_id, result.code, result.text.split(" took ")[0].replace(str(folder), "W")))
             case RunEnded(state=state, text=text):
@@ -137,7 +142,7 @@ async def test_a_session_is_recorded_and_played_elsewhere(tmp_path: Path) -> Non
     cassette, ends = await make(tmp_path / "one", tmp_path / "c.toml")
     assert [end.state for end in ends] == ["completed", "completed"]
     assert ends[0].text == "Two words, and a failure."
-    text = (tmp_path / "c.toml").read_text()
+    text = await trio.Path(tmp_path / "c.toml").read_text()
     assert str(tmp_path) not in text
     assert "{workspace}/a.txt" in text
     assert len(cassette.exchanges) == 3

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-
 from hilum.events import CallDone, LayersSealed, ModelAnswered, RoundEnded, RunStarted, SessionOpened
 from hilum.messages import AssistantMessage, Layer, Text, Thinking, ToolCall, ToolResult, UserMessage
 from hilum_replay import Places, Recorder, Redactor
@@ -34,7 +33,7 @@ ENVIRON = {"ACME_API_KEY": 'va"lue\\of-the-environment', "MY_TOKEN": "short", "H
 
 
 def test_planted_secrets_are_in_no_part_of_a_cassette(tmp_path) -> None:
-    """Prompts, context, results, answers, reasoning, arguments, vendor fields and layers are all cleaned, in file and memory."""
+    """Prompts, context, results, answers, reasoning, arguments and vendor fields are cleaned, in file and memory."""
     secret = ENVIRON["ACME_API_KEY"]
     text = TEXT + "\n" + secret
     arguments = json.dumps({"content": text, "path": "x"})
@@ -92,8 +91,8 @@ def test_redaction_keeps_json_valid() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "in /srv/ws/a.py", "/srv/ws", "{/srv/ws}", "{workspace}", "{{workspace}}", "{literal:workspace}", "{literal:{workspace}}",
-        "/srv/ws-2 and /srv/ws.old and /srv/ws2", "cd /srv/ws.", "/home/me/x {home}", "{literal:/srv/ws}", "no path",
+        "in /srv/ws/a.py", "/srv/ws", "{/srv/ws}", "{workspace}", "{{workspace}}", "{literal:workspace}",
+        "{literal:{workspace}}",         "/srv/ws-2 and /srv/ws.old and /srv/ws2", "cd /srv/ws.", "/home/me/x {home}", "{literal:/srv/ws}", "no path",
     ],
 )  # fmt: skip
 def test_paths_become_placeholders_and_come_back(text: str) -> None:

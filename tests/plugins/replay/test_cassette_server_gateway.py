@@ -7,16 +7,26 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 import trio
-
 from hilum.errors import ModelError
 from hilum.messages import (
-    AssistantMessage, Image, Layer, Message, NoteMessage, Text, Thinking, ToolCall, ToolMessage, ToolResult, ToolSpec, Usage,
+    AssistantMessage,
+    Image,
+    Layer,
+    Message,
+    NoteMessage,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    ToolSpec,
+    Usage,
     UserMessage,
 )  # fmt: skip
 from hilum.models import Chunk, Done, Model, Request
 from hilum_models.providers import HttpProvider
 from hilum_models.transport import Transport
-from hilum_replay import Answer, Cassette, CassetteServer, Exchange, Fault, Sent, WireRequest, serve
+from hilum_replay import Answer, Cassette, Exchange, Fault, Sent, WireRequest, serve
 
 APIS = ("chat", "responses", "anthropic", "gemini")
 BASES = {"chat": "/v1", "responses": "/v1", "anthropic": "", "gemini": "/v1beta"}
@@ -58,7 +68,7 @@ def one(message: AssistantMessage, usage: Usage = USAGE) -> Cassette:
     return Cassette((Exchange((Sent("user", "hello"),), message, usage),), MODEL, "0.1")
 
 
-CALLS = tuple(ToolCall(f"call_00000000{n}", "read_file", '{"path":"ä%d.py"}' % n) for n in range(3))
+CALLS = tuple(ToolCall(f"call_00000000{n}", "read_file", f'{{"path":"ä{n}.py"}}') for n in range(3))
 ANSWERS = {
     "text": answer(Text("Hello, world.", "model")),
     "unicode": answer(Text('ünï 🌱 漢字 \u2028 \x00 \\ " \r\n data: [DONE]\n\nevent: x' * 20, "model")),
@@ -121,7 +131,7 @@ async def test_reasoning_comes_out_with_what_the_vendor_wants_back(api: str) -> 
 @pytest.mark.parametrize("ids", ["call_12345678", "c"])
 async def test_a_conversation_is_checked_and_played(api: str, ids: str) -> None:
     """Context, parallel results, codes, notes and a second run are recognised, whatever ids the gateway gives to calls."""
-    calls = tuple(ToolCall(f"{ids}{n}", "read_file", '{"path":"{workspace}/%d"}' % n) for n in range(2))
+    calls = tuple(ToolCall(f"{ids}{n}", "read_file", f'{{"path":"{{workspace}}/{n}"}}') for n in range(2))
     exchanges = (
         Exchange((Sent("user", "hello"), Sent("user", "<ctx>1</ctx>", source="context:x")), answer(*calls)),
         Exchange(
@@ -272,15 +282,15 @@ async def test_faults_reach_the_gateway_and_a_retry_is_answered(api: str, fault:
 @pytest.mark.parametrize("api", APIS)
 async def test_bad_arguments_arrive_as_the_model_wrote_them(api: str) -> None:
     """Broken JSON of a call reaches the loop; Gemini's format can only break as a whole."""
-    async with serve(one(answer(CALLS[0])), faults=[Fault(bad_arguments=True)]) as server:
-        async with gateway(api, server.url) as model:
-            if api == "gemini":
-                with pytest.raises(ModelError) as caught:
-                    await ask(model, [user("hello")])
-                assert caught.value.kind == "broken"
-            else:
-                _, done = await ask(model, [user("hello")])
-                assert done.message.calls[0].arguments == CALLS[0].arguments[:-1]
+    faults = [Fault(bad_arguments=True)]
+    async with serve(one(answer(CALLS[0])), faults=faults) as server, gateway(api, server.url) as model:
+        if api == "gemini":
+            with pytest.raises(ModelError) as caught:
+                await ask(model, [user("hello")])
+            assert caught.value.kind == "broken"
+        else:
+            _, done = await ask(model, [user("hello")])
+            assert done.message.calls[0].arguments == CALLS[0].arguments[:-1]
 
 
 async def test_silence_holds_the_connection_open(autojump_clock: trio.testing.MockClock) -> None:
@@ -392,7 +402,3 @@ async def test_a_connection_that_is_not_http_is_told_so() -> None:
                 assert (await stream.receive_some(4096)).startswith(b"HTTP/1.1 400")
         async with gateway("chat", server.url) as model:
             await ask(model, [user("hello")])
-
-
-def check_types(server: CassetteServer) -> str:
-    return server.url

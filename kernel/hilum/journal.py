@@ -1,0 +1,150 @@
+"""The journal of a session: what was written, and what is on its way, for any number of readers.
+
+Events are shown only after they were written. Output on its way (``Delta``) is never stored: a reader that comes late gets the
+text so far, then what is added; one that is slow gets pieces joined. Nothing waits for readers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from itertools import islice
+
+import attrs
+import trio
+
+from hilum.errors import StoreError
+from hilum.events import AnyEvent, Delta
+from hilum.store import Log
+
+RECENT = 1_000
+KEEP = 200_000
+Key = tuple[int, str, str]  # sequence number, kind, call id
+
+
+@attrs.define
+class Stream:
+    """The pieces of one output: a window of the last ``KEEP`` characters."""
+
+    agent: str
+    run: str
+    pieces: deque[str] = attrs.field(factory=deque)
+    first: int = 0
+    size: int = 0
+
+    def add(self, text: str) -> None:
+        """Add a piece; old ones fall out of the window."""
+        self.pieces.append(text)
+        self.size += len(text)
+        while self.size > KEEP and len(self.pieces) > 1:
+            self.size -= len(self.pieces.popleft())
+            self.first += 1
+
+    def since(self, position: int) -> tuple[str, int]:
+        """Give the text after a position, and the position after it."""
+        return "".join(islice(self.pieces, max(position - self.first, 0), None)), self.first + len(self.pieces)
+
+
+class Journal:
+    """The log of a session and its readers.
+
+    Attributes:
+        broken: Why it takes no more events, ``None`` while it does.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.broken: StoreError | None = None
+        self._log = log
+        self._recent: deque[AnyEvent] = deque(maxlen=RECENT)
+        self._streams: dict[Key, Stream] = {}
+        self._news = trio.Event()
+        self._closed = False
+
+    @property
+    def last(self) -> int:
+        """Sequence number of the last event."""
+        return self._log.last
+
+    def append(self, events: Sequence[AnyEvent]) -> None:
+        """Write events in one transaction, then show them.
+
+        Raises:
+            StoreError: They could not be written; from now on nothing can.
+        """
+        if self.broken is not None:
+            raise self.broken
+        try:
+            self._log.append(events)
+        except StoreError as error:
+            self.broken = error
+            self._wake()
+            raise
+        self._recent.extend(events)
+        self._wake()
+
+    def read_all(self) -> list[AnyEvent]:
+        """Read every event so far."""
+        events: list[AnyEvent] = []
+        while page := self._log.read(len(events)):
+            events += page
+        self._recent.extend(events)
+        return events
+
+    def delta(self, key: Key, agent: str, run: str, text: str) -> None:
+        """Add a piece of output."""
+        stream = self._streams.get(key)
+        if stream is None:
+            stream = self._streams[key] = Stream(agent, run)
+        stream.add(text)
+        self._wake()
+
+    def drop(self, agent: str, call_id: str | None = None) -> None:
+        """Forget the output of a call, or (without one) of an agent's answer: the event with the whole is written."""
+        for key in [k for k, s in self._streams.items() if s.agent == agent]:
+            if (key[1] != "output") if call_id is None else (key[1] == "output" and key[2] == call_id):
+                del self._streams[key]
+
+    async def read(self, after: int = 0, *, deltas: bool = False) -> AsyncIterator[AnyEvent | Delta]:
+        """Read events in order, from any point on, until the journal closes or breaks; with ``deltas``, output as well."""
+        seen: dict[Key, int] = {}
+        while True:
+            news = self._news
+            while after < self._log.last:
+                for event in self.since(after):
+                    after = event.seq
+                    yield event
+            if deltas:
+                for delta in self._unseen(seen):
+                    yield delta
+            if self._closed or self.broken:
+                return
+            if after == self._log.last:
+                await news.wait()
+
+    def since(self, after: int) -> list[AnyEvent]:
+        """Read events after a sequence number: all of them where they are recent, else a page."""
+        missing = self._log.last - after
+        if missing <= len(self._recent):
+            return [*islice(reversed(self._recent), missing)][::-1]
+        return self._log.read(after)
+
+    def _unseen(self, seen: dict[Key, int]) -> list[Delta]:
+        found = []
+        for key, stream in self._streams.items():
+            text, seen[key] = stream.since(seen.get(key, 0))
+            if text:
+                found.append(Delta(key[0], stream.agent, stream.run, key[1], text, key[2]))  # type: ignore[arg-type]
+        for key in [k for k in seen if k not in self._streams]:
+            del seen[key]
+        return found
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = trio.Event()
+
+    async def close(self) -> None:
+        """End the readers and give up the log."""
+        self._closed = True
+        self._wake()
+        with trio.CancelScope(shield=True):
+            await self._log.close()

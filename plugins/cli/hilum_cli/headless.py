@@ -1,0 +1,214 @@
+"""One run from a command line: opens kernel and session, shows events as they come, and stops when told to."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from contextlib import AsyncExitStack, aclosing
+from typing import TYPE_CHECKING
+
+import trio
+
+from hilum import HilumError, UsageError, open_kernel
+from hilum.errors import E_STOPPED, E_UNKNOWN
+from hilum.events import Delta, RunEnded
+from hilum.store import MemoryStore
+from hilum_cli import exits
+from hilum_cli.approvals import Approver, can_ask
+from hilum_cli.faces import Face
+from hilum_cli.run import LAST
+from hilum_cli.stopping import Stopping
+from hilum_cli.terminal import quiet_exit
+
+if TYPE_CHECKING:
+    from hilum import Kernel, Run, Session
+    from hilum_replay import Recorder
+
+
+def run(options: Namespace, face: Face) -> int:
+    """Do what the options say; gives the exit code."""
+    work = Headless(options, face)
+    try:
+        code = trio.run(work.main)
+    finally:
+        face.close()
+    if face.out.gone:
+        quiet_exit()
+        return exits.BROKEN_PIPE
+    return code
+
+
+class Headless:
+    """A run and its end.
+
+    Args:
+        options: See ``run.make_parser``.
+        face: What shows it.
+    """
+
+    def __init__(self, options: Namespace, face: Face) -> None:
+        self.options, self.face = options, face
+        self.stopping = Stopping(lambda: None)
+        self.end: RunEnded | None = None
+        self.session = ""
+
+    async def main(self) -> int:
+        """Do everything; gives the exit code."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.stopping.listen)
+            with trio.CancelScope() as scope:
+                # Until there is a run to stop, a signal just unwinds.
+                self.stopping.stop = scope.cancel
+                error = await self._guarded()
+            nursery.cancel_scope.cancel()
+        if scope.cancelled_caught:
+            self.end, error = RunEnded(state="stopped", code=E_STOPPED, error="Stopped before the run began."), None
+        if error is not None:
+            self.face.failed(error)
+            return error.exit_code
+        assert self.end is not None
+        await self.face.ended(self.end, self.session)
+        if self.face.out.error is not None:
+            self.face.failed(HilumError(f"Standard output cannot be written: {self.face.out.error.strerror}."))
+            return exits.FAILED
+        return exits.of_run(self.end, self.stopping.signal)
+
+    async def _guarded(self) -> HilumError | None:
+        try:
+            await self._work()
+        except HilumError as error:
+            return error
+        except BaseExceptionGroup as group:
+            ours, rest = group.split(HilumError)
+            if rest is not None or ours is None:
+                raise
+            error = ours
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            assert isinstance(error, HilumError)
+            return error
+        return None
+
+    async def _work(self) -> None:
+        options, stop = self.options, self.stopping.stop
+        async with AsyncExitStack() as stack:
+            kernel = await stack.enter_async_context(
+                open_kernel(
+                    options.plugins,
+                    without=options.no_plugin,
+                    model=options.model,
+                    settings=options.settings,
+                    workspace=options.workspace,
+                )
+            )
+            recorder = make_recorder(options.record) if options.record else None
+            resume = await find_session(kernel, options.resume, options.workspace) if options.resume else ""
+            # Before the session is made, so that a mistake leaves no empty session behind.
+            if options.model:
+                kernel.router.model(options.model)
+            elif not resume:
+                kernel.router.model(await kernel.router.default())
+            session = await stack.enter_async_context(
+                kernel.open_session(
+                    options.workspace,
+                    resume=resume,
+                    kind="main" if can_ask() else "headless",
+                    mode=options.mode,
+                    model=options.model or None,
+                    approve=options.approve,
+                )
+            )
+            self.session = "" if isinstance(kernel.store, MemoryStore) else session.id
+            self.stopping.stop = session.stop
+            await self._run(session, recorder, 0 if recorder or not resume else session_end(session))
+            self.stopping.stop = stop
+
+    async def _run(self, session: Session, recorder: Recorder | None, after: int) -> None:
+        """Start the run, and show it to its end."""
+        face = self.face
+        await face.opened(session)
+        shown = session_end(session) if self.options.resume else 0
+        runs = await self._start(session)
+        if self.stopping.signal:
+            session.stop()
+        if runs[0].reply is not None:
+            self.end = runs[0].result
+            return
+        approver = Approver(session, face) if session.kind != "headless" else None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(face.tick)
+            if approver:
+                nursery.start_soon(approver.run)
+            waiting = {run.id for run in runs}
+            async with aclosing(session.events(after, deltas=face.deltas)) as events:
+                async for item in events:
+                    if not isinstance(item, Delta):
+                        if recorder:
+                            recorder.feed(item)
+                        if item.seq <= shown:
+                            continue
+                        if approver:
+                            approver.note(item)
+                    await face.show(item)
+                    if face.out.gone or face.out.error:
+                        session.stop()  # nobody reads what it finds
+                    if isinstance(item, RunEnded) and item.run in waiting:
+                        waiting.discard(item.run)
+                        self.end = item if item.agent == "main" or self.end is None else self.end
+                        if not waiting:
+                            break
+            nursery.cancel_scope.cancel()
+        if waiting:
+            for run in runs:
+                self.end = await run.wait()  # raises what broke the session
+
+    async def _start(self, session: Session) -> list[Run]:
+        if self.options.prompt:
+            return [await session.prompt(self.options.prompt)]
+        if not session.kernel.router.resolve(session.model):
+            await session.kernel.router.default()
+        if runs := session.resume():
+            return runs
+        hint = f'Say what to do next: hilum run --resume {session.id} "…".'
+        raise UsageError("Nothing was cut off in this session.", hint=hint)
+
+
+def session_end(session: Session) -> int:
+    """Sequence number of the last event so far."""
+    return session.journal.last
+
+
+async def find_session(kernel: Kernel, wanted: str, workspace: str) -> str:
+    """Give the id of a session: the one named, or the last one of this folder in which anything was said.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if wanted != LAST:
+        return (await kernel.store.info(wanted)).id
+    from pathlib import Path
+
+    for info in await kernel.store.list(str(Path(workspace).resolve())):
+        if info.title or info.events > 2:
+            return info.id
+    hint = "hilum sessions list --all shows the sessions of all folders."
+    raise UsageError(f"There is no session of {workspace} to go on with.", code=E_UNKNOWN, hint=hint)
+
+
+def make_recorder(path: str) -> Recorder:
+    """Make a recorder that writes a cassette.
+
+    Raises:
+        UsageError: The file cannot be written, or is something else than a cassette.
+    """
+    from hilum_replay import Recorder
+
+    try:
+        with open(path, "a+b") as file:
+            file.seek(0)
+            head = file.read(8)
+    except OSError as error:
+        hint = "Give another file to record to."
+        raise UsageError(f"The cassette {path} cannot be written: {error.strerror}.", hint=hint) from None
+    if head and not head.startswith(b"format ="):
+        raise UsageError(f"{path} is no cassette, so nothing is recorded over it.", hint="Give a new file.")
+    return Recorder(path=path)
