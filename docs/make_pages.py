@@ -5,14 +5,16 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-INCLUDE = re.compile(r"<!-- include: (\S+) -->\n(?:\n```python\n.*?```\n)?", re.DOTALL)
+INCLUDE = re.compile(r"<!-- include: (\S+) -->\n(?:\n```\w+\n.*?```\n)?", re.DOTALL)
+LANGUAGES = {".py": "python", ".toml": "toml", ".txt": "text"}
 
 
 def filled(text: str) -> str:
     """The page with each include followed by the file it names."""
 
     def put(match: re.Match[str]) -> str:
-        return f"<!-- include: {match[1]} -->\n\n```python\n{(DOCS / match[1]).read_text()}```\n"
+        file = DOCS / match[1]
+        return f"<!-- include: {match[1]} -->\n\n```{LANGUAGES[file.suffix]}\n{file.read_text()}```\n"
 
     return INCLUDE.sub(put, text)
 

@@ -2,9 +2,8 @@
 
 import sys
 
-import trio
-
 import hilum
+import trio
 from hilum.events import ApprovalAsked, CallDone, RunEnded
 
 

@@ -40,7 +40,7 @@ class Aio(Proxy):
     async def _run(self, function: Any, *args: Any, **named: Any) -> Any:
         return self._wrap(await _wait(*self._portal.submit(function, *args, **named)))
 
-    async def _iterate(self, function: Callable[..., Any], *args: Any, **named: Any) -> AsyncIterator[Any]:
+    async def _iterate(self, stream: Any) -> AsyncIterator[Any]:
         try:
             while True:
                 try:

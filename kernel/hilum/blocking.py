@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,7 +28,7 @@ class Blocking(Proxy):
             future.exception()
             raise
 
-    def _iterate(self, function: Callable[..., Any], *args: Any, **named: Any) -> Iterator[Any]:
+    def _iterate(self, stream: Any) -> Iterator[Any]:
         try:
             while True:
                 try:

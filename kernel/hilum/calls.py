@@ -250,6 +250,6 @@ async def _checked(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResu
         checked = await agent.session.hooks.pipe("check_result", "result", agent=agent, call=call, result=result)
     except PluginError as error:
         return _failure(call, E_PLUGIN, f"The result is withheld. {error.message}")
-    if not isinstance(checked, ToolResult) or checked.call_id != result.call_id:
-        return _failure(call, E_PLUGIN, "The result is withheld: a plugin that checks results returned something else.")
+    if checked.call_id != result.call_id:
+        return _failure(call, E_PLUGIN, "The result is withheld: a plugin that checks results gave that of another call.")
     return checked

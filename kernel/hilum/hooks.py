@@ -69,6 +69,7 @@ class Table:
         self.specs = specs
         self.observers = observers
         self.closed: dict[str, str] = {}
+        self.required: set[str] = set()
         self._impls: dict[str, list[Impl]] = {}
         self._faults: dict[str, int] = {}
 
@@ -76,7 +77,7 @@ class Table:
         """Give a table with the same implementations, for a session to add its halves to."""
         table = Table(report, self.specs, self.observers)
         table._impls = {name: list(impls) for name, impls in self._impls.items()}
-        table.closed = dict(self.closed)
+        table.closed, table.required = dict(self.closed), self.required
         return table
 
     def add(self, hook: str, impl: Impl) -> None:
@@ -85,13 +86,12 @@ class Table:
         impls.append(impl)
         impls.sort(key=lambda impl: impl.rank)
 
-    def remove(self, plugin: str, reason: str = "") -> None:
-        """Take out all of a plugin's implementations. If it guarded tool calls, its gate stays closed, with the reason."""
+    def remove(self, plugin: str, reason: str) -> None:
+        """Take out all of a plugin's implementations. If it guards or is required, its gate stays closed, with the reason."""
+        if plugin in self.required or not GATES.isdisjoint(self.names(plugin)):
+            self.closed[plugin] = reason
         for hook, impls in self._impls.items():
-            kept = [impl for impl in impls if impl.plugin != plugin]
-            if len(kept) < len(impls) and reason and hook in GATES:
-                self.closed[plugin] = reason
-            self._impls[hook] = kept
+            self._impls[hook] = [impl for impl in impls if impl.plugin != plugin]
 
     def names(self, plugin: str) -> list[str]:
         """The hooks a plugin implements."""
@@ -112,7 +112,7 @@ class Table:
         for impl in list(self._impls.get(hook, ())):
             with self._guard(hook, impl):
                 items = impl.function(*[arguments[name] for name in impl.arguments])
-                found += [(impl.plugin, item) for item in items or ()]
+                found += [(impl.plugin, self._fitting(hook, item)) for item in items or ()]
         return found
 
     async def gather(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
@@ -127,13 +127,13 @@ class Table:
                 if type(value) is CoroutineType:
                     waiting.append((index, impl, value))
                 else:
-                    answers[index] = value
+                    answers[index] = self._fitting(hook, value)
             answers[index] = guard.fault or answers[index]
 
         async def wait(index: int, impl: Impl, coroutine: CoroutineType[Any, Any, Any]) -> None:
             guard = self._guard(hook, impl)
             with guard, trio.fail_after(self.specs[hook].deadline):
-                answers[index] = await coroutine
+                answers[index] = self._fitting(hook, await coroutine)
             answers[index] = guard.fault or answers[index]
 
         if len(waiting) == 1:
@@ -152,7 +152,13 @@ class Table:
             if type(value) is CoroutineType:
                 with trio.fail_after(self.specs[hook].deadline):
                     value = await value
+            self._fitting(hook, value)
         return guard.fault or value
+
+    def _fitting(self, hook: str, value: Any) -> Any:
+        if not self.specs[hook].fits(value):
+            raise TypeError(f"it gave {value!r:.80}")
+        return value
 
     async def first(self, hook: str, **arguments: Any) -> Any:
         """Ask one after another until one answers; a fault is no answer."""
@@ -184,9 +190,6 @@ class Table:
         for plugin, value in await self.gather(hook, **arguments):
             if isinstance(value, Fault):
                 value = deny(f"The plugin {plugin}, which guards this, failed: {value}.")
-            elif not isinstance(value, Verdict):
-                self.fault(plugin, hook, TypeError(f"a verdict was expected, not {type(value).__name__}"))
-                value = deny(f"The plugin {plugin}, which guards this, gave no verdict.")
             if strictest is None or value.rank > strictest.rank:
                 strictest = value
         return strictest
@@ -224,7 +227,7 @@ class _Guard:
             if self.table._faults:
                 self.table._faults.pop(self.impl.plugin, None)
             return False
-        if not isinstance(error, FAULTS):
+        if not isinstance(error, FAULTS) or isinstance(error, self.table.specs[self.hook].raises):
             return False
         self.fault = self.table.fault(self.impl.plugin, self.hook, error)
         return True

@@ -23,6 +23,7 @@ import attrs
 import pluggy
 
 from hilum.context import ContextRequest
+from hilum.errors import ToolDenied
 from hilum.messages import AssistantMessage, Block, Layer, Message, ToolCall, ToolResult, Trim
 from hilum.models import Provider
 from hilum.processes import Command
@@ -49,18 +50,30 @@ class Spec:
         shape: How implementations combine (see above).
         deadline: Seconds an implementation may take.
         fault: What a failure means, in words, for the reference.
+        gives: Type of an answer, or of its items where the answer is an iterable; anything else is a failure.
+        many: Whether a list or tuple of these will do as well.
+        raises: Exceptions that are an answer and no failure.
     """
 
     shape: Shape
     deadline: float
     fault: str
+    gives: type = object
+    many: bool = False
+    raises: tuple[type[Exception], ...] = ()
+
+    def fits(self, value: object) -> bool:
+        """Whether a value may be an answer."""
+        if value is None or isinstance(value, self.gives):
+            return True
+        return self.many and isinstance(value, list | tuple) and all(isinstance(item, self.gives) for item in value)
 
 
-def hookspec(*, shape: Shape, deadline: float = 5.0, fault: str) -> Callable[[F], F]:
-    """Declare a hook: its shape, its deadline in seconds, and what a failure means."""
+def hookspec(*, shape: Shape, deadline: float = 5.0, fault: str, **answers: Any) -> Callable[[F], F]:
+    """Declare a hook: its shape, its deadline in seconds, what a failure means, and what it ``gives`` (see ``Spec``)."""
 
     def mark(function: F) -> F:
-        function.hilum_spec_info = Spec(shape, deadline, fault)  # type: ignore[attr-defined]
+        function.hilum_spec_info = Spec(shape, deadline, fault, **answers)  # type: ignore[attr-defined]
         return _mark(function)
 
     return mark
@@ -135,18 +148,18 @@ async def open_session(session: Session) -> AsyncIterator[object]:
 # --- what plugins provide ------------------------------------------------------------------------------------------------
 
 
-@hookspec(shape="collect", fault="left out")
+@hookspec(shape="collect", fault="left out", gives=Provider)
 def provide_models(kernel: Kernel) -> Iterable[Provider]:
     """Give providers of models; each serves the names that begin with its own and a slash."""
     return ()
 
 
-@hookspec(shape="first", deadline=30.0, fault="next one")
+@hookspec(shape="first", deadline=30.0, fault="next one", gives=Store)
 async def provide_store(kernel: Kernel) -> Store | None:
     """Give the store that keeps sessions. Without one they live in memory."""
 
 
-@hookspec(shape="collect", fault="left out")
+@hookspec(shape="collect", fault="left out", gives=Tool)
 def provide_tools(session: Session) -> Iterable[Tool]:
     """Give tools. Asked when the halves are open, and again after ``session.tools_changed()``."""
     return ()
@@ -155,24 +168,24 @@ def provide_tools(session: Session) -> Iterable[Tool]:
 # --- a prompt on its way -------------------------------------------------------------------------------------------------
 
 
-@hookspec(shape="first", deadline=10.0, fault="next one")
+@hookspec(shape="first", deadline=10.0, fault="next one", gives=Interpretation)
 async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
     """Say what a prompt means: it addresses an agent, or is a command. ``None`` leaves it to the next, at last it is text."""
 
 
-@hookspec(shape="gather", deadline=10.0, fault="left out")
+@hookspec(shape="gather", deadline=10.0, fault="left out", gives=Block, many=True)
 async def gather_context(agent: Agent, request: ContextRequest) -> Sequence[Block] | None:
     """Give blocks of context for a prompt, once per run. They join the user's message, best first, within the budget."""
 
 
-@hookspec(shape="gather", deadline=5.0, fault="last good layer")
+@hookspec(shape="gather", deadline=5.0, fault="last good layer", gives=Layer, many=True)
 def build_prompt_layer(agent: Agent) -> Layer | Sequence[Layer] | None:
     """Give layers of the system prompt. Asked before each model call, so be quick and give the same text for the same state:
     what changes within a run becomes a note at the tail, and takes its place in the prompt at the next run.
     """
 
 
-@hookspec(shape="first", deadline=300.0, fault="next one; at last plain dropping")
+@hookspec(shape="first", deadline=300.0, fault="next one; at last plain dropping", gives=Trim)
 async def trim_context(agent: Agent, messages: Sequence[Message], budget: int) -> Trim | None:
     """Say how to make the conversation fit ``budget`` tokens. Asked only when it is over it."""
 
@@ -180,27 +193,27 @@ async def trim_context(agent: Agent, messages: Sequence[Message], budget: int) -
 # --- tool calls ----------------------------------------------------------------------------------------------------------
 
 
-@hookspec(shape="gate", deadline=10.0, fault="deny")
+@hookspec(shape="gate", deadline=10.0, fault="deny", gives=Verdict)
 async def on_tool_call(agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
     """Allow a call, have the user asked, or deny it; ``None`` is no opinion. ``call.arguments`` are checked JSON by then."""
 
 
-@hookspec(shape="pipe", deadline=10.0, fault="deny")
+@hookspec(shape="pipe", deadline=10.0, fault="deny", gives=Command, raises=(ToolDenied,))
 async def wrap_process(session: Session, command: Command) -> Command | None:
     """Change a command before any plugin's child process starts: sandbox, environment. Raise ``ToolDenied`` to refuse it."""
 
 
-@hookspec(shape="pipe", deadline=10.0, fault="result withheld")
+@hookspec(shape="pipe", deadline=10.0, fault="result withheld", gives=ToolResult)
 async def check_result(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult | None:
     """Change a result before it is logged and seen by anyone: redact, neutralise, shorten."""
 
 
-@hookspec(shape="gather", deadline=5.0, fault="left out")
+@hookspec(shape="gather", deadline=5.0, fault="left out", gives=str)
 async def remind(agent: Agent, results: Sequence[ToolResult]) -> str | None:
     """Give a short note for the tail after a round of calls."""
 
 
-@hookspec(shape="gate", deadline=30.0, fault="object")
+@hookspec(shape="gate", deadline=30.0, fault="object", gives=str)
 async def check_answer(agent: Agent, message: AssistantMessage) -> str | None:
     """Object to a final answer: the text goes back to the model, which tries again (at most three times). ``None`` passes."""
 

@@ -16,7 +16,7 @@ import trio
 
 from hilum.calls import end_calls, run_calls
 from hilum.context import plain_trim, tokens
-from hilum.errors import E_FAILED, E_LLM_AUTH, E_STOPPED, E_TIMEOUT, E_TOKEN_LIMIT, E_TURN_LIMIT, StoreError
+from hilum.errors import E_FAILED, E_LLM_AUTH, E_STOPPED, E_TIMEOUT, E_TOKEN_LIMIT, E_TURN_LIMIT, HilumError, StoreError
 from hilum.events import ErrorRaised, ModelFailed, RoundEnded, RunEnded, RunStarted, State, Trimmed, UserNeeded
 from hilum.hooks import FAULTS, Fault
 from hilum.messages import AssistantMessage, Text, Trim, UserMessage
@@ -49,6 +49,7 @@ async def drive(agent: Agent, begin: Begin, state: dict[str, object]) -> None:
     agent.scope = trio.CancelScope(deadline=deadline)
     try:
         with agent.scope:
+            await agent.session.kernel.router.ready(agent)
             if conversation.run is None:
                 await begin(agent, state)
             while conversation.phase != "idle":
@@ -62,6 +63,8 @@ async def drive(agent: Agent, begin: Begin, state: dict[str, object]) -> None:
                 give_up(agent, "stopped", E_STOPPED, "The run was stopped.")
     except StoreError:
         raise
+    except HilumError as error:
+        give_up(agent, "failed", error.code, error.message, error.hint)
     except FAULTS as error:
         # A fault of the kernel itself: the run ends, the session and its other agents go on.
         agent.session.report(Fault("kernel", conversation.phase, error))
@@ -184,11 +187,8 @@ async def _round(agent: Agent) -> None:
     assert run is not None
     results = [state.done.result for state in run.calls.values() if state.done]
     notes = []
-    for plugin, text in await hooks.gather("remind", agent=agent, results=results):
-        if isinstance(text, str) and text:
-            notes.append(text)
-        elif not isinstance(text, str | Fault):
-            hooks.fault(plugin, "remind", TypeError("a text was expected"))
+    reminders = await hooks.gather("remind", agent=agent, results=results)
+    notes += [text for _, text in reminders if text and not isinstance(text, Fault)]
     for state in run.calls.values():
         code = state.done.result.code if state.done else ""
         if code and conversation.strikes.of(state.call, code) == THREE:
@@ -213,7 +213,7 @@ async def _check(agent: Agent) -> None:
         if isinstance(value, Fault):
             objections.append(f"The plugin {plugin}, which checks answers, failed: {value}.")
         elif value:
-            objections.append(str(value))
+            objections.append(value)
     if message.stop == "length" and not objections and run.objections < MAX_OBJECTIONS:
         objections.append("Your answer was cut off at the output limit. Continue where it stopped.")
     if objections and run.objections < MAX_OBJECTIONS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import attrs
 
@@ -140,6 +140,7 @@ class Model(Protocol):
         """
 
 
+@runtime_checkable
 class Provider(Protocol):
     """Where models come from: the part before the slash in ``provider/name``."""
 

@@ -136,7 +136,8 @@ class Host:
 
     def require(self, required: Iterable[str]) -> None:
         """Close the gate for plugins that must be there and are not."""
-        for name in required:
+        self.table.required.update(required)
+        for name in self.table.required:
             plugin = self.plugins.get(name)
             if plugin is None or plugin.state in ("failed", "off"):
                 self.table.closed[name] = (plugin.error if plugin else "") or "required, and not installed"

@@ -6,7 +6,6 @@ anew only at the next run, at a trim, or when mode or model is switched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -72,12 +71,8 @@ async def layers(agent: Agent) -> list[Layer]:
     if agent.profile.prompt:
         found.append(Layer(5, "agent", agent.profile.prompt))
     for plugin, value in await hooks.gather("build_prompt_layer", agent=agent):
-        if isinstance(value, Layer):
-            value = (value,)
-        if isinstance(value, Iterable) and not isinstance(value, str) and all(isinstance(v, Layer) for v in value):
-            agent.good_layers[plugin] = tuple(value)
-        elif not isinstance(value, Fault):
-            hooks.fault(plugin, "build_prompt_layer", TypeError(f"a Layer was expected, not {value!r:.80}"))
+        if not isinstance(value, Fault):
+            agent.good_layers[plugin] = (value,) if isinstance(value, Layer) else tuple(value)
         found += agent.good_layers.get(plugin, ())
     return sorted(found, key=lambda layer: layer.rank)
 
@@ -106,7 +101,7 @@ async def round_end(agent: Agent, notes: list[str], objected: bool = False) -> R
     """Close a round: add to its notes what changed in layers and tools since it was last told."""
     conversation = agent.conversation
     sealed = conversation.sealed
-    if sealed is None:
+    if sealed is None or sealed.mode != agent.mode.name:  # the prompt is built anew before the next request
         return RoundEnded(notes=tuple(notes), objected=objected)
     told = {layer.name: layer.text for layer in sealed.layers} | conversation.told
     now = {layer.name: layer for layer in await layers(agent)}

@@ -87,6 +87,16 @@ class Router:
                 return self.roles["default"]
         raise UsageError("There is no model to work with.", code=E_NO_MODEL, hint=NO_MODEL)
 
+    async def ready(self, agent: Agent) -> None:
+        """See that the agent has a model that can be asked.
+
+        Raises:
+            UsageError: It has not; the hint says what to do.
+        """
+        if not self.resolve(agent.model):
+            await self.default()
+        self.model(agent.model)
+
     def chain(self, agent: Agent) -> list[str]:
         """The agent's model and what it may fall back to."""
         first = self.resolve(agent.model)

@@ -242,9 +242,7 @@ class Session:
         if agent not in self.agents:
             raise unknown("agent", agent, self.agents)
         actor = self.agents[agent]
-        if not self.kernel.router.resolve(actor.model):
-            await self.kernel.router.default()
-        self.kernel.router.model(actor.model)
+        await self.kernel.router.ready(actor)
         if actor.conversation.phase != "idle" and agent not in self._working:
             give_up(actor, "interrupted", E_INTERRUPTED, "The run was cut off and not resumed.")
         identity = uuid4().hex[:12]
@@ -395,11 +393,9 @@ class Session:
         window = self.kernel.router.model(model).info.window
         request = ContextRequest(text, budget=window // 4, state=state)
         blocks: list[Block] = []
-        for plugin, found in await self.hooks.gather("gather_context", agent=agent, request=request):
-            if isinstance(found, list | tuple) and all(isinstance(block, Block) for block in found):
-                blocks += found
-            elif not isinstance(found, Fault):
-                self.hooks.fault(plugin, "gather_context", TypeError("a list of blocks was expected"))
+        for _, found in await self.hooks.gather("gather_context", agent=agent, request=request):
+            if not isinstance(found, Fault):
+                blocks += [found] if isinstance(found, Block) else found
         parts = [Text(render(block), f"context:{block.type}") for block in fit(blocks, request.budget)]
         message = UserMessage((Text(text), *parts))
         self.emit(RunStarted(text=text, message=message, model=model, mode=agent.mode.name), agent, identity)
@@ -445,8 +441,6 @@ class Session:
             wrapped = await self.hooks.pipe("wrap_process", "command", session=self, command=command)
         except HilumError as error:
             raise ToolDenied(f"The command may not start. {error.message}") from error
-        if not isinstance(wrapped, Command):
-            raise ToolDenied("The command may not start: a plugin that guards processes returned something else.")
         return wrapped
 
     # --- plugins ------------------------------------------------------------------------------------------------------
@@ -483,9 +477,7 @@ class Session:
         """Ask all plugins for their tools again. Agents are told at the end of the round."""
         found: dict[str, Tool] = {}
         for plugin, tool in self.hooks.collect("provide_tools", session=self):
-            if not isinstance(tool, Tool):
-                self.hooks.fault(plugin, "provide_tools", TypeError(f"a tool was expected, not {tool!r:.80}"))
-            elif tool.name in found:
+            if tool.name in found:
                 clash = ValueError(f"the plugin {found[tool.name].plugin} has a tool {tool.name} already")
                 self.hooks.fault(plugin, "provide_tools", clash)
             else:
@@ -537,6 +529,8 @@ class Session:
         """Close the halves in reverse order, then the log; readers end."""
         for lifespan in reversed(self._lifespans):
             await lifespan.close()
+        for run in self._runs.values():
+            run.finish(None, HilumError("The session was closed before the run ended.", code=E_INTERRUPTED))
         await self.journal.close()
 
 

@@ -157,7 +157,7 @@ class Conversation:
         self.epoch += 1
         self.phase = "seal"
         if self.run:
-            self.run.cause = "trim"
+            self.run.cause, self.run.failed = "trim", None
 
     def _asking(self, event: ModelStarted) -> None:
         if self.run:

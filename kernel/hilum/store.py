@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -52,6 +52,7 @@ class Log(Protocol):
         """Give up the lease. Reading stays possible through the store."""
 
 
+@runtime_checkable
 class Store(Protocol):
     """Keeps sessions. A session is named by its id or by any unambiguous beginning of it."""
 

@@ -27,7 +27,7 @@ def answer(number: int, tool: str, arguments: str, last: bool) -> bytes:
         body = chunk({"role": "assistant", "content": "Done."}) + chunk({}, "stop")
     else:
         function = {"name": tool, "arguments": arguments}
-        call = {"index": 0, "id": f"call_{number}", "type": "function", "function": function}
+        call = {"index": 0, "id": f"call_{number:020d}", "type": "function", "function": function}
         body = chunk({"role": "assistant", "content": "Working."}) + chunk({"tool_calls": [call]}) + chunk({}, "tool_calls")
     usage = {"prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020}
     body += b"data: " + json.dumps({"id": "x", "choices": [], "usage": usage}).encode() + b"\n\ndata: [DONE]\n\n"
@@ -37,23 +37,23 @@ def answer(number: int, tool: str, arguments: str, last: bool) -> bytes:
 def serve(connection: socket.socket, calls: int, tool: str, arguments: str, delay: float) -> None:
     """Answer the requests of one connection."""
     answers = [answer(n, tool, arguments, n >= calls) for n in range(calls + 1)]
-    number, buffer = 0, bytearray()
+    number, scratch = 0, bytearray(1 << 20)
+    view = memoryview(scratch)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with connection:
         while True:
-            while (end := buffer.find(b"\r\n\r\n")) < 0:
-                data = connection.recv(1 << 20)
-                if not data:
+            # Only the head is looked at; the body is read away. Requests do not overlap.
+            got = 0
+            while (end := scratch.find(b"\r\n\r\n", 0, got)) < 0:
+                size = connection.recv_into(view[got:])
+                if not size:
                     return
-                buffer += data
-            head = bytes(buffer[:end]).lower()
+                got += size
+            head = bytes(view[:end]).lower()
             length = int(head.split(b"content-length:")[1].split(b"\r\n")[0]) if b"content-length:" in head else 0
-            missing = end + 4 + length - len(buffer)
+            missing = end + 4 + length - got
             while missing > 0:
-                data = connection.recv(1 << 20)
-                missing -= len(data)
-                buffer += data
-            del buffer[: end + 4 + length]
+                missing -= connection.recv_into(view, min(missing, len(scratch)))
             if delay:
                 time.sleep(delay)
             connection.sendall(answers[number % (calls + 1)])

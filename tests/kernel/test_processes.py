@@ -430,9 +430,9 @@ async def test_closing_the_warden_ends_everything(mark: dict[str, str], tmp_path
 async def test_many_commands_leak_nothing(processes: Processes) -> None:
     """Three hundred commands, some cancelled and some that fail, leave no descriptor and no process."""
 
-    def holdings(warden: int) -> tuple[int, int]:
-        own = len(os.listdir("/proc/self/fd"))
-        return own, len(os.listdir(f"/proc/{warden}/fd"))
+    def holdings(warden: int) -> tuple[int, int, int]:
+        below = [len(os.listdir(f"/proc/{pid}/fd")) for pid in children(warden)]
+        return len(os.listdir("/proc/self/fd")), len(os.listdir(f"/proc/{warden}/fd")), max(below)
 
     async with processes.open(["cat"], stdin=True) as process:
         warden = parent(parent(process.pid))

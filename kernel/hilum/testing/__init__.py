@@ -21,6 +21,7 @@ To play what a real model once said, record a cassette and load the plugin ``hil
 from hilum.testing.bench import Bench as Bench
 from hilum.testing.bench import Observed as Observed
 from hilum.testing.bench import open_bench as open_bench
+from hilum.testing.inline import plugin as plugin
 from hilum.testing.models import ChaosModel as ChaosModel
 from hilum.testing.models import EchoModel as EchoModel
 from hilum.testing.models import JsonWire as JsonWire

@@ -7,9 +7,9 @@ import os
 import time
 
 import trio
-
 from hilum import Session, UsageError
 from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Event
+
 from hilum_cli.faces import Face
 from hilum_cli.progress import duration, parsed
 from hilum_cli.terminal import Out, is_terminal, neutral

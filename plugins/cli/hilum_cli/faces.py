@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-
 from hilum.events import (
     ApprovalAnswered,
     Delta,
@@ -20,6 +19,7 @@ from hilum.events import (
     UserNeeded,
     encode,
 )
+
 from hilum_cli.progress import Progress, duration
 from hilum_cli.terminal import Out, line, neutral, report
 

@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING
 
 import trio
-
 from hilum import HilumError, UsageError, open_kernel
 from hilum.errors import E_STOPPED, E_UNKNOWN
 from hilum.events import Delta, RunEnded
 from hilum.store import MemoryStore
+
 from hilum_cli import exits
 from hilum_cli.approvals import Approver, can_ask
 from hilum_cli.faces import Face
@@ -81,11 +81,7 @@ class Headless:
             ours, rest = group.split(HilumError)
             if rest is not None or ours is None:
                 raise
-            error = ours
-            while isinstance(error, BaseExceptionGroup):
-                error = error.exceptions[0]
-            assert isinstance(error, HilumError)
-            return error
+            return _first(ours)
         return None
 
     async def _work(self) -> None:
@@ -95,7 +91,6 @@ class Headless:
                 open_kernel(
                     options.plugins,
                     without=options.no_plugin,
-                    model=options.model,
                     settings=options.settings,
                     workspace=options.workspace,
                 )
@@ -105,6 +100,7 @@ class Headless:
             # Before the session is made, so that a mistake leaves no empty session behind.
             if options.model:
                 kernel.router.model(options.model)
+                kernel.router.roles["default"] = options.model
             elif not resume:
                 kernel.router.model(await kernel.router.default())
             session = await stack.enter_async_context(
@@ -113,7 +109,7 @@ class Headless:
                     resume=resume,
                     kind="main" if can_ask() else "headless",
                     mode=options.mode,
-                    model=options.model or None,
+                    model=(resume and options.model) or None,
                     approve=options.approve,
                 )
             )
@@ -139,7 +135,7 @@ class Headless:
             if approver:
                 nursery.start_soon(approver.run)
             waiting = {run.id for run in runs}
-            async with aclosing(session.events(after, deltas=face.deltas)) as events:
+            async with aclosing(session.events(after, deltas=face.deltas)) as events:  # type: ignore[type-var]
                 async for item in events:
                     if not isinstance(item, Delta):
                         if recorder:
@@ -172,6 +168,13 @@ class Headless:
         raise UsageError("Nothing was cut off in this session.", hint=hint)
 
 
+def _first(error: BaseException) -> HilumError:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, HilumError)
+    return error
+
+
 def session_end(session: Session) -> int:
     """Sequence number of the last event so far."""
     return session.journal.last
@@ -185,9 +188,7 @@ async def find_session(kernel: Kernel, wanted: str, workspace: str) -> str:
     """
     if wanted != LAST:
         return (await kernel.store.info(wanted)).id
-    from pathlib import Path
-
-    for info in await kernel.store.list(str(Path(workspace).resolve())):
+    for info in await kernel.store.list(workspace):
         if info.title or info.events > 2:
             return info.id
     hint = "hilum sessions list --all shows the sessions of all folders."

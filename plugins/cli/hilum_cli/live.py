@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import trio
+from hilum.events import Delta, Event, ModelAnswered, ModelFailed, ModelStarted, RunEnded
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from hilum.events import Delta, Event, ModelAnswered, ModelFailed, ModelStarted, RunEnded
 from hilum_cli.faces import TextFace, happening
 from hilum_cli.progress import CallView, duration
 from hilum_cli.terminal import line, neutral

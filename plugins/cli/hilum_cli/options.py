@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from hilum import HilumError, UsageError
 from hilum.errors import E_BAD_ARGS
+
 from hilum_cli.terminal import Out, is_terminal, report
 
 STDIN_LIMIT = 2_000_000
@@ -23,10 +24,9 @@ PATIENCE = 2.0
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises ``UsageError``."""
 
-    def __init__(self, **options: object) -> None:
-        super().__init__(  # type: ignore[call-overload]
-            formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
-        )
+    def __init__(self, prog: str, description: str, epilog: str = "") -> None:
+        layout = argparse.RawDescriptionHelpFormatter
+        super().__init__(prog, None, description, epilog, formatter_class=layout, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         """Raise, with near names where an option is not known."""
@@ -65,7 +65,7 @@ def check_text(texts: Sequence[str]) -> None:
 
 
 def check_folder(path: str) -> str:
-    """Give the absolute path of a workspace.
+    """Give the absolute path of a workspace, links resolved.
 
     Raises:
         UsageError: There is no such folder, it cannot be read, or its path is not UTF-8.
@@ -77,7 +77,7 @@ def check_folder(path: str) -> str:
     check_text([absolute])
     if os.path.isdir(absolute) and not os.access(absolute, os.R_OK | os.X_OK):
         raise UsageError(f"The workspace {absolute} cannot be read.", hint="Change its permissions, or name another.")
-    return absolute
+    return os.path.realpath(absolute)
 
 
 def read_prompt(words: Sequence[str]) -> str:

@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 import attrs
-
 from hilum.events import (
     CallDone,
     CallStarted,
@@ -20,6 +19,7 @@ from hilum.events import (
     RunStarted,
 )
 from hilum.messages import ToolCall, Usage
+
 from hilum_cli.terminal import line
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS
+
 from hilum_cli import exits
 from hilum_cli.options import Parser, check_folder, check_text, read_prompt
 

@@ -23,8 +23,11 @@ _NO_TOOLS = re.compile(
 )
 _BAD_KEY = re.compile(r"api[_ ]key[_ ](not valid|invalid)|API_KEY_INVALID|invalid.api.key", re.IGNORECASE)
 # Vendors quote the refused key, partly masked: nothing that looks like one is repeated.
-_KEYS = re.compile(r"\b(sk|gsk|xai|pplx|key|AIza|Bearer\s)[-_*A-Za-z0-9.…]{8,}|[A-Za-z0-9_-]*\*{3,}[A-Za-z0-9_*-]*")
+_KEYS = re.compile(
+    r"\b(sk|gsk|xai|pplx|key|AIza|Bearer\s)[-_*A-Za-z0-9.…]{8,}|[A-Za-z0-9_-]{0,40}\*{3,}[A-Za-z0-9_*-]*"
+)
 LONGEST = 600
+MOST_READ = 6_000
 
 
 @attrs.frozen
@@ -46,6 +49,7 @@ class Who:
 
 def clean(text: str, who: Who) -> str:
     """One line of text without keys, at most 600 characters."""
+    text = text[:MOST_READ]
     if who.key:
         text = text.replace(who.key, "***")
     text = _KEYS.sub("***", " ".join(text.split()))
@@ -54,7 +58,7 @@ def clean(text: str, who: Who) -> str:
 
 def own_words(body: bytes) -> tuple[str, str]:
     """Give the provider's message and its code (both may be empty) from the body of a refusal."""
-    text = body.decode("utf-8", "replace").strip()
+    text = body.decode("utf-8", "replace").strip()[:MOST_READ]
     try:
         value: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError):
@@ -104,6 +108,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 def refusal(status: int, headers: Mapping[str, str], body: bytes, who: Who) -> ModelError:
     """Say what an HTTP status other than success means."""
     words, code = own_words(body)
+    words, code = words[:MOST_READ], code[:MOST_READ]
     said = clean(words, who)
     kind, hint = _kind(status, f"{words} {code}"), ""
     if kind == "auth":

@@ -15,7 +15,7 @@ from hilum_models.catalog import known
 from hilum_models.failures import Who
 from hilum_models.gateway import HttpModel
 from hilum_models.settings import ModelSettings, ModelsSettings, ProviderSettings
-from hilum_models.transport import Transport, is_loopback
+from hilum_models.transport import Transport, host_of, is_loopback
 
 PROBE_SECONDS = 0.3
 LIST_SECONDS = 10.0
@@ -74,11 +74,9 @@ def ollama_url(host: str) -> str:
         host = f"127.0.0.1{host}" if host.startswith(":") else host
         bare = host.startswith("[") and host.endswith("]")
         host = "http://" + (host if ":" in host and not bare else f"{host}:11434")
-    parts = urlsplit(host)
     # A server listens on all addresses; a client asks this machine.
-    netloc = parts.netloc.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]")
-    path = parts.path.removesuffix("/v1")
-    return f"{parts.scheme}://{netloc}{path}/v1"
+    host = host.replace("://0.0.0.0", "://127.0.0.1").replace("://[::]", "://[::1]")
+    return host.removesuffix("/v1") + "/v1"
 
 
 @attrs.define
@@ -189,14 +187,14 @@ class HttpProvider:
 
     async def _listens(self) -> bool:
         """Whether anything listens on this machine's port: asked before httpx is loaded, which costs 100 ms."""
-        parts = urlsplit(self.base_url)
         if not is_loopback(self.base_url):
             return True
+        parts = urlsplit(self.base_url)
         with trio.move_on_after(PROBE_SECONDS):
             try:
                 port = parts.port or (443 if parts.scheme == "https" else 80)
                 stream = await trio.open_tcp_stream(parts.hostname or "", port)
-            except OSError:
+            except (OSError, ValueError):
                 return False
             await trio.aclose_forcefully(stream)
             return True
@@ -234,7 +232,7 @@ def _make(row: Row, settings: ModelsSettings, environ: Mapping[str, str], transp
     keys = (own.key_env,) if own.key_env else row.keys
     key_env = next((name for name in keys if environ.get(name)), keys[0] if keys else "")
     format = own.api or row.api
-    if row.name == "openai" and not own.api and (urlsplit(base).hostname or "") != "api.openai.com":
+    if row.name == "openai" and not own.api and host_of(base) != "api.openai.com":
         format = "chat"  # what others call compatible is the older format
     if format == "anthropic":  # its base URL has no version, by the vendor's own custom
         base = base.removesuffix("/v1")

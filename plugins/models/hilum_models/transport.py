@@ -25,16 +25,23 @@ KEEP_SECONDS = 120.0
 MAX_REFUSAL = 1 << 20
 
 
+def host_of(url: str) -> str:
+    """The host of an address; empty where it has none."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
 def is_loopback(url: str) -> bool:
     """Whether an address is on this machine."""
-    return (urlsplit(url).hostname or "") in LOOPBACK
+    return host_of(url) in LOOPBACK
 
 
 def shown(url: str) -> str:
     """Scheme, host and port of an address: what a message may show."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}"
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}" if rest else "an address that is none"
 
 
 class Response:
@@ -179,6 +186,9 @@ def _failure(error: Exception, who: Who, url: str) -> ModelError:
     if isinstance(error, httpx.ConnectError | httpx.ProxyError):
         hint = "Is the server running?" if is_loopback(url) else "Check the network, the proxy and the base URL."
         return ModelError(f"{where} cannot be reached: {why}.", kind="connect", hint=hint)
+    if isinstance(error, httpx.LocalProtocolError | UnicodeError):  # whose message may quote a header
+        hint = f"Look for line breaks and odd letters in {who.key_env}." if who.key_env else ""
+        return ModelError(f"{where} cannot be asked: a header has an illegal value.", kind="request", hint=hint)
     if isinstance(error, httpx.TimeoutException):
         return ModelError(f"{where} did not answer in time.", kind="timeout")
     if isinstance(error, httpx.TransportError | httpx.StreamError | httpx.DecodingError) and not isinstance(

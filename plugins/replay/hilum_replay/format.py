@@ -46,6 +46,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
 _LINE_END = re.compile(r"[ \t](?=\n|\Z)")
 _MARK = re.compile(r"^\[(?=\[exchange)", re.MULTILINE)
+_LEGEND = "# {workspace} is the folder of the session, {home} the user's; [REDACTED:NAME] stands for a secret."
 _STYLES = {"compact": (",", ":"), "spaced": (", ", ": ")}
 
 
@@ -60,7 +61,7 @@ def save(cassette: Cassette, path: str | PathLike[str]) -> None:
 
 def dumps(cassette: Cassette) -> str:
     """Write a cassette as text."""
-    exchanges = (write_exchange(number, exchange) for number, exchange in enumerate(cassette.exchanges, 1))
+    exchanges = (write_exchange(n, exchange, cassette.model) for n, exchange in enumerate(cassette.exchanges, 1))
     return write_header(cassette) + "".join(exchanges)
 
 
@@ -68,15 +69,21 @@ def write_header(cassette: Cassette) -> str:
     """Write what stands before the first exchange."""
     fields = {"title": cassette.title, "model": cassette.model, "hilum": cassette.hilum}
     lines = [f"format = {FORMAT}", *(f"{key} = {_string(value)}" for key, value in fields.items() if value)]
-    return "\n".join(lines) + "\n"
+    return "\n".join([lines[0], _LEGEND, *lines[1:]]) + "\n"
 
 
-def write_exchange(number: int, exchange: Exchange) -> str:
-    """Write one exchange; ``number`` counts from 1 and is for readers only."""
+def write_exchange(number: int, exchange: Exchange, model: str = "") -> str:
+    """Write one exchange.
+
+    Args:
+        number: Counts from 1, for readers only.
+        exchange: What to write.
+        model: The model in the header; it is not said again.
+    """
     lines = ["", f"[[exchange]]  # {number}"]
     if exchange.agent != "main":
         lines.append(f"agent = {_string(exchange.agent)}")
-    if exchange.answer.model:
+    if exchange.answer.model != model:
         lines.append(f"model = {_string(exchange.answer.model)}")
     for key in ("layers", "tools"):
         names = getattr(exchange, key)
@@ -282,6 +289,8 @@ def loads(text: str, name: str = "the cassette") -> Cassette:
     Raises:
         UsageError: The text is not a cassette; the message names the place.
     """
+    if not text.strip():
+        raise UsageError(f"{name} is empty: nothing was recorded.", hint="Record it again.")
     data, torn = _parse(text, name)
     try:
         file = msgspec.convert(data, _File)
@@ -302,16 +311,23 @@ def _parse(text: str, name: str) -> tuple[dict[str, Any], bool]:
     try:
         return tomllib.loads(text), False
     except tomllib.TOMLDecodeError as error:
-        broken_off = "end of document" in str(error) or not text.endswith("\n")
-        cut = text.rfind("\n[[exchange]]")
-        if broken_off and cut >= 0:
-            try:
-                return tomllib.loads(text[:cut]), True
-            except tomllib.TOMLDecodeError:
-                pass
+        if "end of document" in str(error) or not text.endswith("\n"):
+            for cut in _last_exchange(text):
+                try:
+                    return tomllib.loads(text[:cut]), True
+                except tomllib.TOMLDecodeError:
+                    continue
         raise UsageError(
             f"{name} is not valid TOML: {error}.", hint="Correct that place, or record it again."
         ) from None
+
+
+def _last_exchange(text: str) -> list[int]:
+    """Where the last exchange may begin: at its mark, of which only a part may have been written."""
+    last = text.rfind("\n") + 1
+    partial = [last] if "[[exchange]]".startswith(text[last:]) else []
+    mark = text.rfind("\n[[exchange]]")
+    return partial + ([mark] if mark >= 0 else [])
 
 
 def _read_exchange(row: _Exchange, place: str, model: str) -> Exchange:

@@ -10,7 +10,17 @@ import attrs
 import msgspec
 from hilum import __version__
 from hilum.errors import E_FAILED, UsageError
-from hilum.events import CallDone, Event, LayersSealed, ModelAnswered, RoundEnded, RunStarted, SessionOpened, Trimmed
+from hilum.events import (
+    CallDone,
+    Event,
+    LayersSealed,
+    ModelAnswered,
+    ModelStarted,
+    RoundEnded,
+    RunStarted,
+    SessionOpened,
+    Trimmed,
+)
 from hilum.messages import AssistantMessage, Message, NoteMessage, Text, Thinking, ToolCall, ToolMessage, ToolResult
 
 from hilum_replay.cassette import Cassette, Exchange, Sent, describe, name_layers, name_tools, tail
@@ -73,6 +83,8 @@ class Recorder:
             case SessionOpened():
                 if not self._named:
                     self._places = Places(event.workspace, Path.home())
+            case ModelStarted():
+                self._begin(event.model)
             case RunStarted():
                 self._flush(talk)
                 talk.messages.append(event.message)
@@ -114,16 +126,14 @@ class Recorder:
         if talk.sealed is not None:
             layers, tools = self._sealed(talk.sealed)
             talk.sealed = None
-        answer, model = self._clean_answer(event.message), event.message.model
+        answer = self._clean_answer(event.message)
         agent, times = event.agent or "main", (round(event.first, 3), round(event.seconds, 3))
         exchange = Exchange(tuple(sent), answer, event.usage, *times, agent, layers, tools)
         talk.messages.append(event.message)
         talk.calls = tuple(dict.fromkeys(call.id for call in event.message.calls))
-        if not self._header.model:
-            self._header = msgspec.structs.replace(self._header, model=model)
+        self._begin(event.message.model)
         self._exchanges.append(exchange)
-        if self._path is not None:
-            self._write(exchange)
+        self._write(write_exchange(len(self._exchanges), exchange, self._header.model))
         return exchange
 
     def _text(self, text: str) -> str:
@@ -151,19 +161,23 @@ class Recorder:
         schemas = [self._text(msgspec.json.encode(spec).decode()) for spec in event.tools]
         return layers, name_tools(event.tools, schemas)
 
-    def _write(self, exchange: Exchange) -> None:
-        text = write_exchange(len(self._exchanges), exchange)
-        mode = "a" if self._begun else "w"
+    def _begin(self, model: str) -> None:
+        """Write the header, once, as soon as the model is known."""
         if not self._begun:
-            text = write_header(self._header) + text
+            self._begun = True
+            self._header = msgspec.structs.replace(self._header, model=model)
+            self._write(write_header(self._header), "w")
+
+    def _write(self, text: str, mode: str = "a") -> None:
+        if self._path is None:
+            return
         try:
-            with open(str(self._path), mode + "b") as file:
-                file.write(text.encode())
+            with open(self._path, mode, encoding="utf-8", newline="\n") as file:
+                file.write(text)
         except OSError as error:
             hint = "Give another file to record to."
             message = f"Cannot write the cassette {self._path}: {error.strerror}."
             raise UsageError(message, code=E_FAILED, hint=hint) from None
-        self._begun = True
 
 
 def _thin(result: ToolResult, thinned: dict[str, str]) -> ToolResult:

@@ -19,31 +19,33 @@ _NAME = re.compile(
 )
 _SHORTEST = 8
 
-# Order matters: the whole block before its parts. A group named `keep` stays in the text.
-_SHAPES: tuple[tuple[str, str], ...] = (
-    ("PRIVATE_KEY", r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----(?:[A-Za-z0-9+/=\s:,.]|\\[nr]|-(?!----END))*"
-     r"(?:-----END [A-Z0-9 ]*PRIVATE KEY-----)?"),  # a block that was cut off is as secret
-    ("AUTHORIZATION", r"(?P<keep>\b(?:proxy-)?authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:bearer|basic|token|digest)\s+)?)"
+# Where a word begins; an escape of JSON or of a terminal may stand before it, whose last letter is none of the word's.
+_B = r"(?:(?<![A-Za-z0-9_])|(?<=\\[bfnrt])|(?<=\\u[0-9a-fA-F]{4})|(?<=[0-9]m))"
+# Name, words of which one must be there (a quick look: most texts hold none), pattern. Order matters: the whole block before
+# its parts. A group named `keep` stays in the text.
+_SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    # A block that was cut off is as secret as a whole one.
+    ("PRIVATE_KEY", ("PRIVATE KEY-----",), r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----"
+     r"(?:[A-Za-z0-9+/=\s:,.]|\\[nr]|-(?!----END))*(?:-----END [A-Z0-9 ]*PRIVATE KEY-----)?"),
+    ("AUTHORIZATION", ("uthorization", "UTHORIZATION"),
+     r"(?i)(?P<keep>authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:bearer|basic|token|digest)\s+)?)"
      r"(?!\[REDACTED|(?:bearer|basic|token)\b)[^\s\"'\\,;]{6,}"),
-    ("BEARER", r"(?P<keep>\bbearer\s+)(?!\[REDACTED)[A-Za-z0-9._~+/=-]{8,}"),
-    ("URL_PASSWORD", r"(?P<keep>\b[a-z][a-z0-9+.-]*://)[^\s/:@\"'\\]*:[^\s/@\"'\\]+(?=@)"),
-    ("OPENAI_KEY", r"\bsk-[A-Za-z0-9_-]{16,}"),
-    ("GITHUB_TOKEN", r"\bgh[pousr]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{20,}"),
-    ("GITLAB_TOKEN", r"\bglpat-[\w-]{16,}"),
-    ("AWS_KEY", r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
-    ("GOOGLE_KEY", r"\bAIza[\w-]{30,}"),
-    ("SLACK_TOKEN", r"\bxox[abeoprs]-[\w-]{10,}"),
-    ("HUGGINGFACE_TOKEN", r"\bhf_[A-Za-z0-9]{20,}"),
-    ("PACKAGE_TOKEN", r"\bnpm_[A-Za-z0-9]{30,}|\bpypi-[\w-]{30,}"),
-    ("STRIPE_KEY", r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
-    ("JWT", r"\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{5,}"),
-    ("ASSIGNMENT", r"(?P<keep>(?:^|\\n|(?<=[\s\"']))(?:export\s+)?[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)\s?=\s?"
-     r"\\?[\"']?)(?![\[{$(])[^\s\"'\\,;()]{8,}"),
+    ("BEARER", ("earer ", "EARER "), rf"(?i)(?P<keep>{_B}bearer\s+)(?=[^\s\"']*\d)[A-Za-z0-9._~+/=-]{{8,}}"),
+    ("URL_PASSWORD", ("://",), r"(?P<keep>://)[^\s/:@\"'\\]*:[^\s/@\"'\\]+(?=@)"),
+    ("OPENAI_KEY", ("sk-",), rf"{_B}sk-[A-Za-z0-9_-]{{16,}}"),
+    ("GITHUB_TOKEN", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+     r"gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}"),
+    ("GITLAB_TOKEN", ("glpat-",), r"glpat-[\w-]{16,}"),
+    ("AWS_KEY", ("AKIA", "ASIA"), r"(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Z])"),
+    ("GOOGLE_KEY", ("AIza",), r"AIza[\w-]{30,}"),
+    ("SLACK_TOKEN", ("xox",), r"xox[abeoprs]-[\w-]{10,}"),
+    ("HUGGINGFACE_TOKEN", ("hf_",), r"hf_[A-Za-z0-9]{20,}"),
+    ("PACKAGE_TOKEN", ("npm_", "pypi-"), r"npm_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}"),
+    ("STRIPE_KEY", ("k_live_", "k_test_"), r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    ("JWT", ("eyJ",), r"eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{5,}"),
+    ("ASSIGNMENT", ("KEY", "TOKEN", "SECRET", "PASSW"),
+     rf"(?P<keep>{_B}[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)\s?=\s?\\?[\"']?)(?![\[{{$(])[^\s\"'\\,;()]{{8,}}"),
 )  # fmt: skip
-_CASELESS = ("AUTHORIZATION", "BEARER", "URL_PASSWORD")
-# One quick look that finds any text that could match; most texts hold none of these.
-_HINT = re.compile(r"(?i:PRIVATE KEY-----|authorization|bearer|://|eyJ)|sk-|gh[pousr]_|github_pat|glpat|A[KS]IA|AIza|xox|hf_|npm_"
-                   r"|pypi-|[rs]k_|KEY|TOKEN|SECRET|PASSWORD|PASSWD")  # fmt: skip
 
 
 class Redactor:
@@ -63,7 +65,7 @@ class Redactor:
             self._add(name, value)
         values = sorted(self._names, key=len, reverse=True)
         self._values = re.compile("|".join(map(re.escape, values))) if values else None
-        self._shapes = [(n, re.compile(p, re.M | re.S | (re.I if n in _CASELESS else 0))) for n, p in _SHAPES]
+        self._shapes = [(name, words, re.compile(pattern)) for name, words, pattern in _SHAPES]
 
     def _add(self, name: str, value: str) -> None:
         """Know a value in the spellings it has in texts, JSON and URLs."""
@@ -81,10 +83,9 @@ class Redactor:
         """Replace the secrets in a text."""
         if self._values is not None:
             text = self._values.sub(lambda match: f"[REDACTED:{self._names[match.group()]}]", text)
-        if _HINT.search(text) is None:
-            return text
-        for name, shape in self._shapes:
-            text = shape.sub(partial(_mask, name), text)
+        for name, words, shape in self._shapes:
+            if any(word in text for word in words):
+                text = shape.sub(partial(_mask, name), text)
         return text
 
 

@@ -263,11 +263,15 @@ async def serve(
         playback = Playback(source, places=Places.here(workspace), mode=mode, redactor=redactor, rules=rules)
     factor = 1.0 if pace == "recorded" else float(pace)
     server = CassetteServer(source, playback, factor, faults, parse, keep)
+    error: Exception | None = None
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
         server.url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
         nursery.start_soon(trio.serve_listeners, server.handle, listeners)
         try:
             yield server
-        finally:
-            nursery.cancel_scope.cancel()
+        except Exception as raised:
+            error = raised  # not inside the nursery, which would wrap it
+        nursery.cancel_scope.cancel()
+    if error is not None:
+        raise error

@@ -134,5 +134,3 @@ async def free_port() -> int:
     port: int = listener.socket.getsockname()[1]
     await listener.aclose()
     return port
-
-

@@ -42,7 +42,12 @@ TOOLS = (
     ToolSpec(
         "read_file",
         "Read a file.",
-        {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"], "additionalProperties": False},
+        {
+            "type": "object",
+            "properties": {"path": {"type": "string"}},
+            "required": ["path"],
+            "additionalProperties": False,
+        },
     ),
     ToolSpec("list_directory", "List.", {"type": "object", "properties": {}}),
 )
@@ -139,9 +144,10 @@ def judges() -> Iterator[dict[str, Any]]:
         strict("openai.types.responses")
         strict("anthropic.types")
         # The SDK takes its own responses back as content, and those allow any key.
-        from anthropic.types import TextBlockParam, message_param
+        from anthropic.types import TextBlockParam, assistant_message_param, user_message_param
 
-        message_param.__dict__["ContentBlock"] = TextBlockParam
+        for module in (user_message_param, assistant_message_param):
+            module.__dict__["ContentBlock"] = TextBlockParam
         from anthropic.types.message_create_params import MessageCreateParamsStreaming
         from google.genai import types
         from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
@@ -200,7 +206,9 @@ def test_recorded_chat_has_the_real_shape(stream: str, stream_of: Any, judges: d
         ChatCompletionChunk.model_validate(data, strict=True)
 
 
-@pytest.mark.parametrize("stream", ["responses_reasoning", "responses_incomplete", "responses_failed", "responses_error"])
+@pytest.mark.parametrize(
+    "stream", ["responses_reasoning", "responses_incomplete", "responses_failed", "responses_error"]
+)
 def test_recorded_responses_have_the_real_shape(stream: str, stream_of: Any, judges: dict[str, Any]) -> None:
     """The streams the tests read are of the shape OpenAI's SDK expects."""
     import pydantic

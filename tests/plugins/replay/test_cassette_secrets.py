@@ -66,7 +66,7 @@ def test_planted_secrets_are_in_no_part_of_a_cassette(tmp_path) -> None:
         "see https://example.org/a:b@c and sk-learn, task-sk-1; authorization is needed",
         "def f(token: str) -> None: token = get_token()",
         "MY_TOKEN = short and PATH=/usr/bin:/bin KEY=$OTHER_VARIABLE",
-        "Bearer of bad news; the bearer token",
+        "Bearer of bad news; the bearer authentication; a task-of-some-length-here",
         "https://example.org/page",
     ],
 )
@@ -81,6 +81,19 @@ def test_redacting_twice_changes_nothing_more() -> None:
     assert redact(redact(TEXT)) == redact(TEXT)
 
 
+def test_secrets_are_found_wherever_a_line_begins() -> None:
+    """In the text and inside JSON, at the beginning of a line, after a tab and after an escaped letter."""
+    redact = Redactor({})
+    for value in [SHAPES[name] for name in ("sk", "github", "aws", "google", "slack", "jwt")] + [
+        f"Bearer {SHAPES['bearer']}"
+    ]:
+        for before in ("", "\n", "\t", "\u00e9 ", "\x1b[0m", "(", "="):
+            text = f"a{before or ' '}{value} z"
+            assert SHAPES["bearer"] not in redact(text)
+            for form in (text, json.dumps(text)):
+                assert value not in redact(form), form
+
+
 def test_redaction_keeps_json_valid() -> None:
     """Arguments stay JSON whatever is taken out of them."""
     redact = Redactor(ENVIRON)
@@ -92,7 +105,8 @@ def test_redaction_keeps_json_valid() -> None:
     "text",
     [
         "in /srv/ws/a.py", "/srv/ws", "{/srv/ws}", "{workspace}", "{{workspace}}", "{literal:workspace}",
-        "{literal:{workspace}}",         "/srv/ws-2 and /srv/ws.old and /srv/ws2", "cd /srv/ws.", "/home/me/x {home}", "{literal:/srv/ws}", "no path",
+        "{literal:{workspace}}", "/srv/ws-2 and /srv/ws.old and /srv/ws2", "cd /srv/ws.",
+        "/home/me/x {home}", "{literal:/srv/ws}", "no path",
     ],
 )  # fmt: skip
 def test_paths_become_placeholders_and_come_back(text: str) -> None:

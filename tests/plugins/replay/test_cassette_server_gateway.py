@@ -371,6 +371,13 @@ async def test_several_conversations_at_once() -> None:
         assert not server.failures
 
 
+async def test_an_error_inside_the_block_comes_out_as_it_is() -> None:
+    """The server's nursery does not wrap what a test raises."""
+    with pytest.raises(ZeroDivisionError):
+        async with serve(one(ANSWERS["text"])):
+            raise ZeroDivisionError
+
+
 async def test_models_are_listed_and_other_paths_are_not_there() -> None:
     """The list of models names the recorded one; a wrong path or method is an error, not a hang."""
     import httpx

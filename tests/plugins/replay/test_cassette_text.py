@@ -2,11 +2,13 @@
 
 import random
 import re
+from pathlib import Path
 
 import pytest
 from hilum.errors import UsageError
+from hilum.events import ModelStarted
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
-from hilum_replay import Cassette, Exchange, Sent, dumps, load, loads, save
+from hilum_replay import Cassette, Exchange, Recorder, Sent, dumps, load, loads, save
 
 NASTY = [
     "", "plain", "two\nlines", "ends with newline\n", "\n", "\n\nstarts empty",
@@ -83,12 +85,30 @@ def test_a_recording_cut_at_any_byte_is_a_cassette_up_to_its_last_whole_exchange
     data = dumps(whole).encode()
     stops = [match.end() for match in re.finditer(rb'(?m)^stop = "\w+"$', data)]
     assert len(stops) == 3
-    for cut in range(data.index(b"[[exchange]]"), len(data)):
+    header = data.index(b"\n[[exchange]]") + 1
+    for cut in range(header, len(data)):
         read = loads(data[:cut].decode(errors="ignore"))
         complete = sum(stop <= cut for stop in stops)
         assert read.exchanges == whole.exchanges[:complete]
-        begun = data[:cut].count(b"\n[[exchange]]  #")
-        assert read.torn == (begun > complete)
+        rest = data[([header, *stops])[complete] : cut]
+        assert read.torn == bool(rest.strip())
+
+
+def test_a_recording_killed_before_the_first_answer_is_an_empty_cassette(tmp_path) -> None:
+    """The header is written when the first request goes out."""
+    Recorder(path=tmp_path / "c.toml").feed(ModelStarted(model="test/model", agent="main"))
+    read = load(tmp_path / "c.toml")
+    assert (read.model, read.exchanges, read.torn) == ("test/model", (), False)
+    assert (tmp_path / "c.toml").read_text().startswith("format = 1\n")
+
+
+def test_the_example_in_the_readme_is_a_cassette() -> None:
+    """What the documentation shows works."""
+    readme = Path(__file__).parents[3] / "plugins" / "replay" / "README.md"
+    blocks = re.findall(r"```toml\n(.*?)```", readme.read_text(), re.DOTALL)
+    first, second = loads(blocks[0]).exchanges
+    assert first.answer.calls[0].arguments == '{"path":"hello.txt","content":"hello\\n"}'
+    assert second.sent[0].call == first.answer.calls[0].id
 
 
 def test_a_cassette_can_be_written_by_hand() -> None:
@@ -117,7 +137,8 @@ def test_a_cassette_can_be_written_by_hand() -> None:
         ("format = 9\n", "format 9"),
         ("format = 1\n[[exchange]]\nanswer = = 3\n\n", "line 3"),
         ("hello", "not valid TOML"),
-        ("", "missing required field `format`"),
+        ("", "is empty"),
+        ("title = 'x'", "missing required field `format`"),
         ("format = 1\n[[exchange]]\nanswer = [{call = 'c', vendor = '{'}]\n", "cannot be read"),
     ],
 )

@@ -1,0 +1,24 @@
+"""Refuses to let tools write some files: a gate."""
+
+import json
+from fnmatch import fnmatch
+
+from hilum import deny, hookimpl, section, setting
+
+
+@section("protect")
+class ProtectSettings:
+    """What a user may set under [protect]; a project may not."""
+
+    names: list[str] = setting(factory=lambda: ["*.lock"], project=False, help="Names of files that no tool writes.")
+
+
+@hookimpl
+def on_tool_call(agent, call, tool):
+    names = agent.session.settings(ProtectSettings).names
+    arguments = json.loads(call.arguments or "{}")
+    for path in (arguments[parameter] for parameter in tool.writes if parameter in arguments):
+        real = agent.session.workspace.resolve(path)
+        if any(fnmatch(real.name, name) for name in names):
+            return deny(f"{real.name} is protected by the setting protect.names.")
+    return None

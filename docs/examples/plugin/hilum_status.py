@@ -1,0 +1,17 @@
+"""Shows what Git says: a child process."""
+
+from hilum import Call, ToolError, hookimpl, tool
+
+
+@tool(risk="read", effect="pure", timeout=20)
+async def changed_files(call: Call) -> str:
+    """List the files that differ from the last commit."""
+    done = await call.processes.run(["git", "status", "--short"])
+    if done.returncode:
+        raise ToolError("Git gives no status.", code="E_CMD_FAIL", hint=done.stderr.decode(errors="replace").strip())
+    return done.stdout.decode(errors="replace") or "Nothing differs."
+
+
+@hookimpl
+def provide_tools():
+    return [changed_files]

@@ -1,0 +1,23 @@
+"""Keeps texts short: a layer of the system prompt, a note after a round of calls, and a setting."""
+
+from hilum import Layer, hookimpl, section, setting
+
+
+@section("style")
+class StyleSettings:
+    """What a user may set under [style]."""
+
+    most_words: int = setting(default=500, minimum=1, help="Words that a text should not exceed.")
+
+
+@hookimpl
+def build_prompt_layer(agent):
+    most = agent.session.settings(StyleSettings).most_words
+    return Layer(45, "style", f"A text you write has at most {most} words.")
+
+
+@hookimpl
+def remind(results):
+    if any(result.name == "write_file" and not result.code for result in results):
+        return "Count the words of what you wrote."
+    return None

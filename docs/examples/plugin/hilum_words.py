@@ -1,0 +1,19 @@
+"""Counts words."""
+
+from hilum import Call, hookimpl, tool
+
+
+@tool(risk="read", effect="pure")
+async def count_words(call: Call, path: str) -> str:
+    """Count the words of a text file.
+
+    Args:
+        path: File to count, relative to the workspace.
+    """
+    text = await call.workspace.read_text(path)
+    return f"{len(text.split())} words"
+
+
+@hookimpl
+def provide_tools():
+    return [count_words]

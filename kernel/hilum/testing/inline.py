@@ -1,0 +1,27 @@
+"""Plugins made in a test: tools and functions put together, without a module of their own."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from hilum.hookspecs import hookimpl
+from hilum.tools import Tool
+
+
+def plugin(name: str = "inline", /, *tools: Tool, **members: Any) -> ModuleType:
+    """Make a plugin module.
+
+    Args:
+        name: The plugin's name.
+        tools: Tools it gives to every session.
+        members: Hook implementations by name; a function that is marked with ``hookimpl`` already keeps its options.
+            Classes (settings sections, for example) become attributes as they are.
+    """
+    module = ModuleType(name)
+    if tools:
+        members.setdefault("provide_tools", lambda: list(tools))
+    for attribute, member in members.items():
+        marked = isinstance(member, type) or hasattr(member, "hilum_impl")
+        setattr(module, attribute, member if marked else hookimpl(member))
+    return module

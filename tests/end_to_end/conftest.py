@@ -1,0 +1,166 @@
+"""Real ``hilum`` processes against a scripted model on the loopback interface."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import trio
+from hilum.messages import AssistantMessage, Text, ToolCall
+from hilum_replay import serve
+
+LIMIT = 30
+
+
+def call(tool: str, /, *, text: str = "", id: str = "c1", **arguments: object) -> AssistantMessage:
+    """An answer that asks for one tool call."""
+    said = (Text(text, "model"),) if text else ()
+    return AssistantMessage((*said, ToolCall(id, tool, json.dumps(arguments))), stop="calls")
+
+
+@attrs.frozen
+class Done:
+    """How a process ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The object that ``--output-format json`` wrote."""
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """The objects that ``--output-format stream-json`` wrote."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@attrs.define
+class Cli:
+    """Starts ``hilum`` with folders of its own and no key in its environment."""
+
+    folder: Path
+    workspace: Path
+    env: dict[str, str]
+
+    @property
+    def settings(self) -> Path:
+        """The user's settings file."""
+        return self.folder / "config" / "settings.toml"
+
+    def write_settings(self, text: str) -> None:
+        """Write the user's settings file."""
+        self.settings.parent.mkdir(exist_ok=True)
+        self.settings.write_text(text)
+
+    def argv(self, *arguments: str | bytes) -> list[str | bytes]:
+        """The command line."""
+        return [sys.executable, "-m", "hilum", *arguments]
+
+    async def __call__(self, *arguments: str | bytes, stdin: bytes = b"", **env: str) -> Done:
+        """Run to the end."""
+        with trio.fail_after(LIMIT):
+            done = await trio.run_process(
+                self.argv(*arguments),
+                stdin=stdin,
+                capture_stdout=True,
+                capture_stderr=True,
+                check=False,
+                cwd=self.workspace,
+                env=self.env | env,
+            )
+        err = done.stderr.decode()
+        assert "Traceback" not in err, err
+        return Done(done.returncode, done.stdout.decode(), err)
+
+    @asynccontextmanager
+    async def started(self, *arguments: str, **env: str) -> AsyncIterator[trio.Process]:
+        """Start it, with pipes for both outputs; it is ended with the block."""
+        process = await trio.lowlevel.open_process(
+            self.argv(*arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.workspace,
+            env=self.env | env,
+        )
+        try:
+            with trio.fail_after(LIMIT):
+                yield process
+        finally:
+            with trio.CancelScope(shield=True):
+                if process.returncode is None:
+                    process.kill()
+                await process.wait()
+                for pipe in (process.stdout, process.stderr):
+                    if pipe:
+                        await pipe.aclose()
+
+    @asynccontextmanager
+    async def model(self, *answers: Any, **options: Any) -> AsyncIterator[Any]:
+        """Serve a model that gives these answers in order, and make it the default. A function is the whole script."""
+        left = list(answers)
+        script = answers[0] if answers and callable(answers[0]) else lambda request: left.pop(0)
+        async with serve(script, **options) as server:
+            self.env |= {"OPENAI_BASE_URL": f"{server.url}/v1", "HILUM_MODEL": "openai/scripted"}
+            yield server
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """``hilum`` in a folder of its own."""
+    kept = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "TMPDIR")}
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    env = kept | {
+        "HOME": str(tmp_path),
+        "HILUM_CONFIG": str(tmp_path / "config"),
+        "HILUM_DATA": str(tmp_path / "data"),
+        "PYTHONWARNINGS": "error",
+        "PYTHONUTF8": "1",
+    }
+    return Cli(tmp_path, workspace, env)
+
+
+@pytest.fixture
+def asks() -> Callable[..., AssistantMessage]:
+    """Makes an answer that asks for a tool call."""
+    return call
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until something holds."""
+    with trio.fail_after(LIMIT):
+        while not condition():
+            await trio.sleep(0.01)
+
+
+@pytest.fixture
+def wait_until() -> Any:
+    """Waits until something holds."""
+    return until
+
+
+@pytest.fixture
+def gone() -> Callable[[int], bool]:
+    """Whether a process has ended (or is only waiting to be reaped)."""
+
+    def check(pid: int) -> bool:
+        try:
+            os.kill(pid, 0)
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+        return state == "Z"
+
+    return check
+
+

@@ -1,0 +1,415 @@
+"""A session to be killed: the program that runs it, the model that answers it, and what must hold afterwards.
+
+Run as a program it is the child: the real kernel with the SQLite store, the chat gateway over loopback HTTP, the file and shell
+tools, and a plugin whose tools leave a line in a file each time they run. ``trial`` kills it and has it resumed, and ``judge``
+compares what is left with a run that nobody disturbed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+import trio
+from hilum import UsageError, hookimpl, tool
+from hilum.errors import E_INTERRUPTED
+from hilum.events import (
+    AnyEvent,
+    ApprovalAsked,
+    CallDone,
+    CallStarted,
+    PromptQueued,
+    RunEnded,
+    StateChanged,
+    encode,
+)
+from hilum.hookspecs import ask
+from hilum.messages import AssistantMessage, Layer, Text, ToolCall
+from hilum.tools import Call
+
+PROMPTS = 3
+ACTIONS = 7
+Deed = tuple[str, float]
+# What the shell says of its duration is the only thing in a prompt that two undisturbed runs do not have in common.
+SECONDS = re.compile(rb"after \d+\.\d s")
+
+
+# --- the model: its answer is a function of how many answers the request holds -------------------------------------------
+
+
+def _calls(turn: int, ran: str) -> list[tuple[str, dict[str, object]]]:
+    """What the model wants in a turn; each file is touched by the turns of one group of seven only."""
+    group, action = divmod(turn, ACTIONS)
+    file = f"notes/{group}.txt"
+    shell = f"echo c{turn}-0 >> {ran}; echo {turn} >> log-{turn}.txt; cat {file} 2>&1 | head -3"
+    return [
+        [("write_file", {"path": file, "content": f"one\ntwo {group}\n"}), ("mark_pure", {})],
+        [("read_file", {"path": file})],
+        [("edit_file", {"path": file, "old_string": "one", "new_string": f"uno {group}"})],
+        [("run_terminal_cmd", {"command": shell})],
+        [("mark_once", {}), ("mark_idempotent", {}), ("mark_pure", {})],
+        [("mark_asked", {})],
+        [("write_file", {"path": "rules.txt", "content": f"Rule {group}.\n"})],
+    ][action]
+
+
+def answer(turn: int, turns: int, ran: str) -> AssistantMessage:
+    """The answer of a turn: calls, and at the end of each prompt a text."""
+    if turn in ends(turns):
+        return AssistantMessage((Text(f"Part {turn} is done.", "model"),))
+    calls = [
+        ToolCall(f"c{turn}-{n}", name, json.dumps(args)) for n, (name, args) in enumerate(_calls(turn, ran))
+    ]
+    return AssistantMessage((Text(f"Turn {turn}.", "model"), *calls), stop="calls")
+
+
+def ends(turns: int) -> list[int]:
+    """The turns, counted from 0, that end a prompt."""
+    return [turns * (n + 1) // PROMPTS - 1 for n in range(PROMPTS)]
+
+
+def answered(body: bytes) -> int:
+    """How many answers a request holds."""
+    return sum(message["role"] == "assistant" for message in json.loads(body)["messages"])
+
+
+# --- the child -----------------------------------------------------------------------------------------------------------
+
+
+class Marks:
+    """Tools that leave their call's id in a file each time they run, a rule that changes, a note each round."""
+
+    def __init__(self, ran: str) -> None:
+        self._file = os.open(ran, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    async def _mark(self, call: Call) -> str:
+        await trio.sleep(0.001)
+        os.write(self._file, f"{call.id}\n".encode())
+        await trio.sleep(0.001)
+        return f"ran {call.id}"
+
+    @tool(risk="execute", effect="once")
+    async def mark_once(self, call: Call) -> str:
+        """Leave a mark; not to be repeated."""
+        return await self._mark(call)
+
+    @tool(risk="execute", effect="once")
+    async def mark_asked(self, call: Call) -> str:
+        """Leave a mark; not to be repeated, and the user is asked."""
+        return await self._mark(call)
+
+    @tool(risk="write", effect="idempotent")
+    async def mark_idempotent(self, call: Call) -> str:
+        """Leave a mark; repeating it does no harm."""
+        return await self._mark(call)
+
+    @tool(risk="read", effect="pure")
+    async def mark_pure(self, call: Call) -> str:
+        """Leave a mark; changes nothing."""
+        return await self._mark(call)
+
+    @hookimpl
+    def provide_tools(self):  # type: ignore[no-untyped-def]
+        return [self.mark_once, self.mark_asked, self.mark_idempotent, self.mark_pure]
+
+    @hookimpl
+    def on_tool_call(self, tool):  # type: ignore[no-untyped-def]
+        return ask("It wants to.") if tool.name == "mark_asked" else None
+
+    @hookimpl
+    def build_prompt_layer(self, agent):  # type: ignore[no-untyped-def]
+        rules = agent.session.workspace.root / "rules.txt"
+        return Layer(40, "rules", rules.read_text() if rules.exists() else "No rule.")
+
+    @hookimpl
+    def remind(self, results):  # type: ignore[no-untyped-def]
+        return f"Remember {results[0].call_id}."
+
+
+def murderous(log, when: str, number: int):  # type: ignore[no-untyped-def]
+    """Make a log end this process with SIGKILL before or after it appends the event with that number."""
+    append = log.append
+
+    def deadly(events: Sequence[AnyEvent]) -> None:
+        hit = any(event.seq == number for event in events)
+        if hit and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        append(events)
+        if hit:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    log.append = deadly
+    return log
+
+
+class DeadlyStore:
+    """The SQLite store, with logs that kill."""
+
+    def __init__(self, store, when: str, number: int) -> None:  # type: ignore[no-untyped-def]
+        self._store, self._deed = store, (when, number)
+
+    def __getattr__(self, name: str):  # type: ignore[no-untyped-def]
+        return getattr(self._store, name)
+
+    async def create(self, info):  # type: ignore[no-untyped-def]
+        return murderous(await self._store.create(info), *self._deed)
+
+    async def open(self, session: str):  # type: ignore[no-untyped-def]
+        return murderous(await self._store.open(session), *self._deed)
+
+
+async def child(url: str, workspace: str, data: str, ran: str, resume: str, when: str, number: int) -> None:
+    """Run the session, or go on with it, and write every event that a reader sees to standard output."""
+    import hilum
+    import hilum_files
+    import hilum_models
+    import hilum_prompt
+    import hilum_shell
+    from hilum_store import SqliteStore
+
+    os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
+    store = DeadlyStore(SqliteStore(Path(data, "sessions.db")), when, number)
+    plugins = [hilum_files, hilum_models, hilum_prompt, hilum_shell, Marks(ran)]
+    settings = {"model": "openai/m", "approve": "auto", "turns": 1000}
+    environ = {"HILUM_CONFIG": data, "HILUM_DATA": data}
+    async with (
+        hilum.open_kernel(plugins, settings=settings, store=store, environ=environ) as kernel,  # type: ignore[arg-type]
+        trio.open_nursery() as readers,
+        kernel.open_session(workspace, resume=resume) as session,
+    ):
+        readers.start_soon(show, session)
+        for run in session.resume():
+            await run.wait()
+        asked = sum(isinstance(event, PromptQueued) for event in await store.read(session.id, 0, 10**6))
+        for prompt in range(asked, PROMPTS):
+            await session.run(f"Part {prompt}.")
+
+
+async def show(session) -> None:  # type: ignore[no-untyped-def]
+    """Write what a reader sees, and give the user's answers."""
+    async for event in session.events():
+        os.write(1, encode(event) + b"\n")
+        if isinstance(event, ApprovalAsked):
+            with suppress(UsageError):  # one of the time before the crash
+                session.answer(event.id, True)
+
+
+# --- a trial -------------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Life:
+    """One process of a trial: what it showed, the requests it sent, and what was on disk when it was gone."""
+
+    shown: list[bytes]
+    bodies: list[bytes]
+    stored: list[AnyEvent]
+    ran: Counter[str]
+    killed: bool
+
+
+@attrs.frozen
+class Trial:
+    """A session from its start to its end, with the deaths in between, and the workspace's files at the end."""
+
+    lives: list[Life]
+    files: dict[str, str]
+
+    @property
+    def events(self) -> list[AnyEvent]:
+        """The log at the end."""
+        return self.lives[-1].stored
+
+
+async def trial(turns: int, deeds: Sequence[Deed] = ()) -> Trial:
+    """Run a session to its end, killed on the way: ``("before", n)`` or ``("after", n)`` an event, or ``("at", seconds)``."""
+    with tempfile.TemporaryDirectory(prefix="crash-") as name:
+        folder, lives = Path(name), []
+        for deed in (*deeds, ("never", 0.0)):
+            lives.append(await live(folder, turns, deed))
+            if not lives[-1].killed:
+                break
+        root = folder / "work"
+        return Trial(lives, {str(p.relative_to(root)): p.read_text() for p in root.rglob("*") if p.is_file()})
+
+
+async def live(folder: Path, turns: int, deed: Deed) -> Life:
+    """Start the child, and wait until it dies or is done."""
+    from hilum_replay import serve
+    from hilum_store import SqliteStore
+
+    data, work, ran = folder / "data", folder / "work", folder / "ran.txt"
+    data.mkdir(exist_ok=True)
+    work.mkdir(exist_ok=True)
+    store = SqliteStore(data / "sessions.db")
+    known = await store.list()
+    when, number = deed
+    kill = ("never", "0") if when == "at" else (when, str(int(number)))
+    async with serve(lambda asked: answer(answered(asked.body), turns, str(ran)), keep=10_000) as server:
+        resume = known[0].id if known else ""
+        argv = [sys.executable, __file__, f"{server.url}/v1", str(work), str(data), str(ran), resume, *kill]
+        shown, code, errors = await watch(argv, number if when == "at" else None)
+        assert not server.failures, server.failures
+        bodies = [normal(body, folder) for body in server.bodies]
+    stored: list[AnyEvent] = []
+    for info in await store.list():
+        while page := await store.read(info.id, len(stored)):
+            stored += page
+    await store.close()
+    assert code in (0, -signal.SIGKILL), errors
+    counts = Counter(ran.read_text().split() if ran.exists() else ())
+    return Life(shown.split(b"\n")[:-1], bodies, stored, counts, code != 0)
+
+
+async def watch(argv: list[str], seconds: float | None) -> tuple[bytes, int, str]:
+    """Run a child; kill it so many seconds after it showed its first event. Gives what it wrote, its code, its errors."""
+    shown, errors = bytearray(), bytearray()
+    process = await trio.lowlevel.open_process(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout
+    assert process.stderr
+
+    async def complaints(stream: trio.abc.ReceiveStream) -> None:
+        async for piece in stream:
+            errors.extend(piece)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(complaints, process.stderr)
+        async with trio.open_nursery() as killer:
+
+            async def murder(delay: float) -> None:
+                await trio.sleep(delay)
+                process.kill()
+
+            async for piece in process.stdout:
+                if seconds is not None and not shown:
+                    killer.start_soon(murder, seconds)
+                shown += piece
+            killer.cancel_scope.cancel()
+        code = await process.wait()
+    return bytes(shown), code, errors.decode()
+
+
+def normal(body: bytes, folder: Path) -> bytes:
+    """A request as it would be in any folder, and with any duration of a command."""
+    return SECONDS.sub(b"after 0.0 s", body.replace(os.fsencode(folder), b"{folder}"))
+
+
+# --- the verdict ---------------------------------------------------------------------------------------------------------
+
+
+def judge(found: Trial, undisturbed: Trial, turns: int) -> Counter[str]:
+    """Check everything that was promised; give what happened, counted.
+
+    Raises:
+        AssertionError: Something that was promised does not hold.
+    """
+    seen: Counter[str] = Counter(kills=sum(life.killed for life in found.lives), trials=1)
+    events = found.events
+    cut_off: set[str] = set()
+    for life in found.lives:
+        stored = [encode(event) for event in life.stored]
+        assert life.shown == stored[: len(life.shown)], "a reader saw what is not in the log"
+        assert life.stored == events[: len(life.stored)], "the log's past changed"
+        assert [event.seq for event in life.stored] == list(range(1, len(stored) + 1)), "the log has a gap"
+        done = {event.result.call_id for event in life.stored if isinstance(event, CallDone)}
+        started = {e.call.id: e.effect for e in life.stored if isinstance(e, CallStarted) and e.call.id not in done}
+        cut_off |= {call for call, effect in started.items() if effect == "once"}
+        again = {call for call in done if life.ran[call] != found.lives[-1].ran[call]}
+        assert not again, f"finished calls ran again: {again}"
+        seen["repeated"] += len(started) - sum(effect == "once" for effect in started.values())
+    seen["cut off"] = len(cut_off)
+    ended = [event for event in events if isinstance(event, RunEnded)]
+    assert [event.state for event in ended] == ["completed"] * PROMPTS, ended
+    judge_calls(found, cut_off)
+    judge_prompts(found, undisturbed, turns, cut_off)
+    judge_files(found, undisturbed, cut_off)
+    return seen
+
+
+def judge_calls(found: Trial, cut_off: set[str]) -> None:
+    """Every call ended once; none that must not be repeated ran twice; the model was told of those cut off."""
+    results = [event.result for event in found.events if isinstance(event, CallDone)]
+    assert len({result.call_id for result in results}) == len(results), "a call ended twice"
+    codes = {result.call_id: result.code for result in results}
+    effects = {event.call.id: event.effect for event in found.events if isinstance(event, CallStarted)}
+    assert effects.keys() == codes.keys()
+    for call, count in found.lives[-1].ran.items():
+        assert count == 1 or effects[call] != "once", f"{call} ran {count} times"
+    told = {call for call, code in codes.items() if code == E_INTERRUPTED}
+    assert told == cut_off, f"cut off {cut_off}, told {told}"
+    wrong = {call: code for call, code in codes.items() if code and call not in tainted(cut_off)}
+    assert not wrong, f"calls failed: {wrong}"
+
+
+def tainted(cut_off: set[str]) -> set[str]:
+    """The calls whose results may differ: those cut off, and what looks at the file of an edit that was."""
+    follow = {f"c{turn + 1}-0" for turn in map(turn_of, cut_off) if turn % ACTIONS == 2}
+    return cut_off | follow
+
+
+def turn_of(call: str) -> int:
+    """The turn a call belongs to."""
+    return int(call[1:].partition("-")[0])
+
+
+def judge_prompts(found: Trial, undisturbed: Trial, turns: int, cut_off: set[str]) -> None:
+    """Each request is the one of the undisturbed run, and begins with the bytes of the one before it in its run."""
+    wanted = {answered(body): body for body in undisturbed.lives[0].bodies}
+    before = b""
+    for body in (body for life in found.lives for body in life.bodies):
+        turn = answered(body)
+        if turn - 1 not in ends(turns) and before:
+            assert body.startswith(before), f"the prompt of turn {turn} changed what was sent before"
+        before = body.removesuffix(b"]}")
+        same = body == wanted[turn]
+        if not same and (skip := {call for call in tainted(cut_off) if turn_of(call) < turn}):
+            same = without(body, skip) == without(wanted[turn], skip)
+        assert same, f"the prompt of turn {turn} is another one"
+
+
+def without(body: bytes, calls: set[str]) -> object:
+    """A request without the results of some calls."""
+    data = json.loads(body)
+    data["messages"] = [message for message in data["messages"] if message.get("tool_call_id") not in calls]
+    return data
+
+
+def judge_files(found: Trial, undisturbed: Trial, cut_off: set[str]) -> None:
+    """The files are those of the undisturbed run; a change that was cut off is there or is not."""
+    either: dict[str, tuple[str | None, ...]] = {}
+    for turn in map(turn_of, cut_off):
+        group = turn // ACTIONS
+        if turn % ACTIONS == 2:
+            either[f"notes/{group}.txt"] = (f"one\ntwo {group}\n", f"uno {group}\ntwo {group}\n")
+        elif turn % ACTIONS == 3:
+            either[f"log-{turn}.txt"] = (None, "", f"{turn}\n")
+    for name in found.files.keys() | undisturbed.files.keys():
+        allowed = either.get(name, (undisturbed.files.get(name),))
+        assert found.files.get(name) in allowed, f"{name} is {found.files.get(name)!r}, not one of {allowed}"
+
+
+def boundaries(undisturbed: Trial) -> list[Deed]:
+    """Every event boundary of a run: before and after each time that something is appended."""
+    numbers = [event.seq for event in undisturbed.events if not isinstance(event, StateChanged)]
+    return [(when, float(number)) for number in numbers for when in ("before", "after")]
+
+
+def instants(undisturbed: float, dice: random.Random, count: int) -> list[list[Deed]]:
+    """Random instants to kill at, one to three lives each."""
+    return [[("at", dice.uniform(0, undisturbed)) for _ in range(dice.choice((1, 1, 2, 3)))] for _ in range(count)]
+
+
+if __name__ == "__main__":
+    url, workspace, data, ran, resume, when, number = sys.argv[1:]
+    trio.run(child, url, workspace, data, ran, resume, when, int(number))
