@@ -22,11 +22,11 @@ _HOMES = {
         "AssistantMessage", "Block", "Image", "Layer", "Message", "NoteMessage", "Text", "Thinking", "ToolCall",
         "ToolMessage", "ToolResult", "ToolSpec", "Trim", "Usage", "UserMessage",
     ),
-    "processes": ("Command",),
+    "processes": ("Command", "Completed", "Process", "Processes"),
     "session": ("Run", "Session"),
     "settings": ("config_folder", "data_folder", "parse_pair", "section", "setting"),
     "tools": ("Call", "Output", "Tool", "tool"),
-    "workspace": ("Workspace",),
+    "workspace": ("Place", "Workspace"),
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = ("aio", "blocking", "errors", "events", "messages", "models", "store", "testing")

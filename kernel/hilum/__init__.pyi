@@ -43,6 +43,9 @@ from hilum.messages import Trim as Trim
 from hilum.messages import Usage as Usage
 from hilum.messages import UserMessage as UserMessage
 from hilum.processes import Command as Command
+from hilum.processes import Completed as Completed
+from hilum.processes import Process as Process
+from hilum.processes import Processes as Processes
 from hilum.session import Run as Run
 from hilum.session import Session as Session
 from hilum.settings import config_folder as config_folder
@@ -54,6 +57,7 @@ from hilum.tools import Call as Call
 from hilum.tools import Output as Output
 from hilum.tools import Tool as Tool
 from hilum.tools import tool as tool
+from hilum.workspace import Place as Place
 from hilum.workspace import Workspace as Workspace
 
 __version__: str

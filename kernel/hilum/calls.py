@@ -100,7 +100,7 @@ async def _settle(agent: Agent, state: CallState, call: ToolCall) -> Output:
     try:
         arguments = tool.check(call.arguments)
     except ToolError as error:
-        if agent.conversation.strikes.of(state.call, E_BAD_ARGS) >= THREE - 1:
+        if agent.conversation.strikes.of(state.call.name, E_BAD_ARGS) >= THREE - 1:
             error.hint += " That was the third time: the call is skipped. Go on without it."
         raise
     except FAULTS as error:
@@ -247,7 +247,7 @@ def _crash(session: Session, tool: Tool, error: BaseException) -> ToolError:
 async def _checked(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult:
     """Let plugins change the result before anyone sees it; if one fails, nobody sees it."""
     try:
-        checked = await agent.session.hooks.pipe("check_result", "result", agent=agent, call=call, result=result)
+        checked: ToolResult = await agent.session.hooks.pipe("check_result", "result", agent=agent, call=call, result=result)
     except PluginError as error:
         return _failure(call, E_PLUGIN, f"The result is withheld. {error.message}")
     if checked.call_id != result.call_id:

@@ -82,4 +82,12 @@ def plain_trim(messages: Sequence[Message], sizes: Sequence[int], budget: int, f
     lines = [f"{upto} earlier messages were dropped to fit the window."]
     lines += [f"The user asked: {text[:500]}" for text in asked[-3:]]
     lines += [f"You said: {text[:300]}" for text in said[-3:]]
-    return Trim(upto, "\n".join(lines)) if upto else Trim()
+    thinned = {}
+    if tokens(sum(sizes[upto:]), factor) > budget:
+        # What is left is too big by itself: of each big result only its beginning and end stay.
+        results = [r for m in messages[upto:] if isinstance(m, ToolMessage) for r in m.results]
+        keep = max(int(budget * BYTES_PER_TOKEN / factor) // (4 * max(len(results), 1)), 200)
+        for result in results:
+            if len(text := result.text) > 3 * keep:
+                thinned[result.call_id] = f"{text[:keep]}\n[... left out to fit the window ...]\n{text[-keep:]}"
+    return Trim(upto, "\n".join(lines) if upto else "", thinned)

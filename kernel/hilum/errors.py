@@ -18,47 +18,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-E_APPROVAL_TIMEOUT = "E_APPROVAL_TIMEOUT"
-E_BAD_ARGS = "E_BAD_ARGS"
-E_BLOCKED = "E_BLOCKED"
-E_BUSY = "E_BUSY"
-E_CMD_FAIL = "E_CMD_FAIL"
-E_DENIED = "E_DENIED"
-E_FAILED = "E_FAILED"
-E_FILE_NOT_FOUND = "E_FILE_NOT_FOUND"
-E_INTERNAL = "E_INTERNAL"
-E_INTERRUPTED = "E_INTERRUPTED"
-E_LLM_429 = "E_LLM_429"
-E_LLM_AUTH = "E_LLM_AUTH"
-E_LLM_FAIL = "E_LLM_FAIL"
-E_LLM_TIMEOUT = "E_LLM_TIMEOUT"
-E_MULTIPLE_MATCHES = "E_MULTIPLE_MATCHES"
-E_NO_MODEL = "E_NO_MODEL"
-E_NOT_FOUND = "E_NOT_FOUND"
-E_PATH_TRAVERSAL = "E_PATH_TRAVERSAL"
-E_PLUGIN = "E_PLUGIN"
-E_READBACK_FAIL = "E_READBACK_FAIL"
-E_REJECTED = "E_REJECTED"
-E_REPEATED = "E_REPEATED"
-E_SETTINGS = "E_SETTINGS"
-E_STALE = "E_STALE"
-E_STOPPED = "E_STOPPED"
-E_STORE = "E_STORE"
-E_TIMEOUT = "E_TIMEOUT"
-E_TOKEN_LIMIT = "E_TOKEN_LIMIT"
-E_TURN_LIMIT = "E_TURN_LIMIT"
-E_UNKNOWN = "E_UNKNOWN"
-E_UNKNOWN_TOOL = "E_UNKNOWN_TOOL"
+# Every code there is, with its meaning in docs/errors.md; each is a name of this module: ``errors.E_TIMEOUT``.
+CODES = frozenset(
+    """
+    E_APPROVAL_TIMEOUT E_BAD_ARGS E_BLOCKED E_BUSY E_CMD_FAIL E_DENIED E_FAILED E_FILE_NOT_FOUND E_INTERNAL
+    E_INTERRUPTED E_LLM_429 E_LLM_AUTH E_LLM_FAIL E_LLM_TIMEOUT E_MULTIPLE_MATCHES E_NOT_FOUND E_NO_MODEL
+    E_PATH_TRAVERSAL E_PLUGIN E_READBACK_FAIL E_REJECTED E_REPEATED E_SETTINGS E_STALE E_STOPPED E_STORE E_TIMEOUT
+    E_TOKEN_LIMIT E_TURN_LIMIT E_UNKNOWN E_UNKNOWN_TOOL
+    """.split()
+)
+
+
+def __getattr__(name: str) -> str:
+    if name in CODES:
+        return name
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # Exit codes of the command line, by error code; every other error is 1. The meanings are in ``hilum run --help``.
-EXITS = {
-    **dict.fromkeys((E_UNKNOWN, E_SETTINGS, E_NO_MODEL, E_BAD_ARGS, E_FILE_NOT_FOUND), 2),
-    **dict.fromkeys((E_LLM_AUTH, E_LLM_FAIL, E_LLM_429, E_LLM_TIMEOUT), 4),
-    **dict.fromkeys((E_STORE, E_BUSY), 5),
-    E_TIMEOUT: 124,
-    E_STOPPED: 130,
-}
+EXITS = dict.fromkeys("E_UNKNOWN E_SETTINGS E_NO_MODEL E_BAD_ARGS E_FILE_NOT_FOUND".split(), 2)
+EXITS |= dict.fromkeys("E_LLM_AUTH E_LLM_FAIL E_LLM_429 E_LLM_TIMEOUT".split(), 4)
+EXITS |= {"E_STORE": 5, "E_BUSY": 5, "E_TIMEOUT": 124, "E_STOPPED": 130}
 
 
 class HilumError(Exception):
@@ -70,7 +50,7 @@ class HilumError(Exception):
         hint: What to do next, one sentence; may be empty.
     """
 
-    code = E_INTERNAL
+    code = "E_INTERNAL"
 
     def __init__(self, message: str, *, code: str = "", hint: str = "") -> None:
         super().__init__(message)
@@ -90,14 +70,14 @@ class HilumError(Exception):
 class UsageError(HilumError):
     """The request cannot be met as it stands: an unknown name, a missing folder, an impossible combination."""
 
-    code = E_UNKNOWN
+    code = "E_UNKNOWN"
     exit_code = 2
 
 
 class SettingsError(UsageError):
     """Settings that do not parse. ``problems`` holds every mistake, each with file and key."""
 
-    code = E_SETTINGS
+    code = "E_SETTINGS"
 
     def __init__(self, problems: Sequence[str], *, hint: str = "") -> None:
         self.problems = list(problems)
@@ -111,13 +91,13 @@ class SettingsError(UsageError):
 class StoreError(HilumError):
     """The session store cannot do what was asked: not found, in use, damaged, disk full."""
 
-    code = E_STORE
+    code = "E_STORE"
 
 
 class PluginError(HilumError):
     """A plugin broke its contract. ``plugin`` and ``hook`` name the place."""
 
-    code = E_PLUGIN
+    code = "E_PLUGIN"
 
     def __init__(self, message: str, *, plugin: str, hook: str = "", code: str = "", hint: str = "") -> None:
         super().__init__(message, code=code, hint=hint)
@@ -138,12 +118,12 @@ class ModelError(HilumError):
         hint: What to do next.
     """
 
-    KINDS = {"timeout": E_LLM_TIMEOUT, "rate_limit": E_LLM_429, "auth": E_LLM_AUTH}
+    KINDS = {"timeout": "E_LLM_TIMEOUT", "rate_limit": "E_LLM_429", "auth": "E_LLM_AUTH"}
 
     def __init__(
         self, message: str, *, kind: str, status: int = 0, retry_after: float | None = None, hint: str = ""
     ) -> None:
-        super().__init__(message, code=self.KINDS.get(kind, E_LLM_FAIL), hint=hint)
+        super().__init__(message, code=self.KINDS.get(kind, "E_LLM_FAIL"), hint=hint)
         self.kind = kind
         self.status = status
         self.retry_after = retry_after
@@ -152,19 +132,19 @@ class ModelError(HilumError):
 class ToolError(HilumError):
     """A tool tells the model what went wrong. The message and the hint go to the model as they are."""
 
-    code = E_FAILED
+    code = "E_FAILED"
 
 
 class ToolDenied(ToolError):
     """The call was refused; the model should change its plan."""
 
-    code = E_DENIED
+    code = "E_DENIED"
 
 
 class NeedsUser(ToolError):
     """Only the user can help. The user is told, and the model is made to explain and ask."""
 
-    code = E_FAILED
+    code = "E_FAILED"
 
 
 def unknown(kind: str, name: str, known: Iterable[str], *, hint: str = "") -> UsageError:
@@ -182,4 +162,4 @@ def unknown(kind: str, name: str, known: Iterable[str], *, hint: str = "") -> Us
         hint = f"Did you mean {' or '.join(near)}?"
     elif not hint and names:
         hint = f"Known: {', '.join(names[:20])}."
-    return UsageError(f"There is no {kind} {name!r}.", code=E_UNKNOWN, hint=hint)
+    return UsageError(f"There is no {kind} {name!r}.", code="E_UNKNOWN", hint=hint)

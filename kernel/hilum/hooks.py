@@ -125,6 +125,7 @@ class Table:
             with guard:
                 value = impl.function(*[arguments[name] for name in impl.arguments])
                 if type(value) is CoroutineType:
+                    guard.begun = True
                     waiting.append((index, impl, value))
                 else:
                     answers[index] = self._fitting(hook, value)
@@ -208,19 +209,25 @@ class Table:
 
 
 class _Guard:
-    """Isolates one implementation: what it raises becomes a fault. Cancellation passes."""
+    """Isolates one implementation: what it raises becomes a fault. Cancellation passes.
 
-    __slots__ = ("began", "fault", "hook", "impl", "table")
+    ``begun`` says that there is only a coroutine so far: whether it succeeds remains to be seen.
+    """
+
+    __slots__ = ("began", "begun", "fault", "hook", "impl", "table")
 
     def __init__(self, table: Table, hook: str, impl: Impl) -> None:
         self.table, self.hook, self.impl = table, hook, impl
         self.fault: Fault | None = None
+        self.begun = False
 
     def __enter__(self) -> None:
         if self.table.observers:
             self.began = time.perf_counter()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if self.begun and error is None:
+            return False
         for observe in self.table.observers:
             observe("hook", self.hook, self.impl.plugin, time.perf_counter() - self.began, error)
         if error is None:

@@ -43,13 +43,14 @@ class Lifespan:
         Args:
             nursery: Owns the task.
             function: Async generator function, or a plain or async function that returns the half.
-            arguments: What it takes.
+            arguments: What it may take.
             deadline: Seconds it may take to come up.
             crashed: Called with plugin and error when it fails after it came up.
 
         Raises:
             Exception: It failed to come up, or took too long (``trio.TooSlowError``).
         """
+        arguments = arguments[: len(inspect.signature(function).parameters)]
         with trio.fail_after(deadline):
             if not inspect.isasyncgenfunction(function):
                 self.half = await resolve(function(*arguments))

@@ -9,13 +9,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import trio
 
 from hilum.calls import end_calls, run_calls
-from hilum.context import plain_trim, tokens
+from hilum.context import cut_point, plain_trim, tokens
 from hilum.errors import E_FAILED, E_LLM_AUTH, E_STOPPED, E_TIMEOUT, E_TOKEN_LIMIT, E_TURN_LIMIT, HilumError, StoreError
 from hilum.events import ErrorRaised, ModelFailed, RoundEnded, RunEnded, RunStarted, State, Trimmed, UserNeeded
 from hilum.hooks import FAULTS, Fault
@@ -156,6 +157,8 @@ def _limit_reached(agent: Agent) -> bool:
 async def _trim(agent: Agent, name: str, forced: bool) -> bool:
     """Make the conversation fit the model's window, if it does not; says whether anything changed."""
     conversation, session = agent.conversation, agent.session
+    run = conversation.run
+    assert run is not None
     try:
         model = session.kernel.router.model(name)
     except FAULTS:
@@ -163,16 +166,20 @@ async def _trim(agent: Agent, name: str, forced: bool) -> bool:
     known = pieces(agent, model)
     room = int((model.info.window - model.info.max_output) * FULL) - tokens(len(known.head), conversation.factor)
     before = tokens(known.size, conversation.factor)
-    if before <= room and not forced:
+    if (before <= room and not forced) or run.trims >= THREE:
         return False
     budget = min(room, before // 2)
     messages = conversation.messages
-    trim = await session.hooks.first("trim_context", agent=agent, messages=tuple(messages), budget=budget)
-    if not isinstance(trim, Trim) or not (trim.thinned or 0 < trim.upto < len(messages)):
+    trim: Trim = (
+        await session.hooks.first("trim_context", agent=agent, messages=tuple(messages), budget=budget) or Trim()
+    )
+    upto = cut_point(messages, max(min(trim.upto, len(messages) - 1), 0))
+    if not upto and not trim.thinned:
         trim = plain_trim(messages, [len(piece) for piece in known.messages], budget, conversation.factor)
-    if not trim.upto and not trim.thinned:
+        upto = trim.upto
+    if not upto and not trim.thinned:
         return False
-    session.emit(Trimmed(upto=trim.upto, summary=trim.summary, thinned=trim.thinned, before=before), agent)
+    session.emit(Trimmed(upto=upto, summary=trim.summary if upto else "", thinned=trim.thinned, before=before), agent)
     return True
 
 
@@ -189,10 +196,10 @@ async def _round(agent: Agent) -> None:
     notes = []
     reminders = await hooks.gather("remind", agent=agent, results=results)
     notes += [text for _, text in reminders if text and not isinstance(text, Fault)]
-    for state in run.calls.values():
-        code = state.done.result.code if state.done else ""
-        if code and conversation.strikes.of(state.call, code) == THREE:
-            told = f"{state.call.name} failed three times in a row with {code}."
+    failed = Counter((result.name, result.code) for result in results if result.code)
+    for (name, code), count in failed.items():
+        if conversation.strikes.of(name, code) >= THREE > conversation.strikes.of(name, code) - count:
+            told = f"{name} failed three times in a row with {code}."
             agent.session.emit(UserNeeded(code=code, message=told), agent)
             notes.append(f"{told} Do not try it a fourth time: explain what is wrong and ask the user.")
     turns = agent.limit("turns")

@@ -1,221 +1,30 @@
-"""Child processes: the client of the warden, and the only way any plugin starts a process.
-
-Every command runs under the warden (see ``warden``): when it exits, is stopped or cancelled, and when hilum dies in
-whatever way, nothing that it started is left running.
-"""
+"""Child processes: the only way any plugin starts one. Here the hooks meet ``hilum_warden``, which does the work."""
 
 from __future__ import annotations
 
-import marshal
 import os
-import socket
-import sys
-import time
-from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from errno import EINVAL, ENOENT
+from contextlib import asynccontextmanager
 from pathlib import Path
-from subprocess import DEVNULL
 
-import attrs
-import trio
+import hilum_warden
+from hilum_warden import Command, Completed, Process, ProcessError
 
-from hilum import warden as _warden
-from hilum.errors import E_CMD_FAIL, ToolError
+from hilum.errors import ToolError
 
-_PATIENCE = 4.5  # seconds for the keeper to end a tree, beyond the grace given to it
-_DRAIN = 2.0  # seconds to read what an ended command has left in its pipes
-_LOST = "The process that watches over this command was ended from outside, and the command with it."
-_FOLDER = os.path.dirname(os.path.abspath(_warden.__file__))
-_START = "import sys; sys.path.append(sys.argv[1]); import warden; warden.serve(int(sys.argv[2]), int(sys.argv[3]))"
+__all__ = ["Command", "CommandError", "Completed", "Process", "Processes", "Warden"]
 
 
-@attrs.frozen
-class Command:
-    """A child process before it starts; what ``wrap_process`` may change.
+class CommandError(ToolError, ProcessError):
+    """A command could not be started, or what watches over it was killed."""
 
-    Args:
-        argv: Program and arguments.
-        cwd: Absolute path of the working directory.
-        env: The whole environment of the child.
-    """
-
-    argv: tuple[str, ...]
-    cwd: str
-    env: dict[str, str]
+    code = "E_CMD_FAIL"
 
 
-@attrs.frozen
-class Completed:
-    """How a command ended.
+class Warden(hilum_warden.Warden):
+    """The process that holds all child processes of a kernel."""
 
-    Args:
-        returncode: Exit code; below zero, the number of the signal that ended the command.
-        stdout: What was written to standard output. Where the limit cut something out, a line in its place says so.
-        stderr: The same for standard error.
-        seconds: How long the command took.
-        dropped: Bytes cut out of the middle of both together.
-    """
-
-    returncode: int
-    stdout: bytes
-    stderr: bytes
-    seconds: float
-    dropped: int
-
-
-class Warden:
-    """The process that holds all child processes of one kernel.
-
-    It starts with the first command, and again with the next one if it was killed. An async context manager: leaving it
-    ends every process that is still there, and waits for that.
-    """
-
-    def __init__(self) -> None:
-        self._lock = trio.Lock()
-        self._socket: trio.socket.SocketType | None = None
-        self._process: trio.Process | None = None
-
-    async def __aenter__(self) -> Warden:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """End every process, and wait until they and the warden are gone. A later command would start a new warden."""
-        if self._socket is not None:
-            self._socket.close()
-        if self._process is not None:
-            with trio.move_on_after(2 * _PATIENCE, shield=True):
-                await self._process.wait()
-        self._socket = self._process = None
-
-    async def admit(self, descriptors: Sequence[int]) -> None:
-        """Hand over the descriptors of one command; the caller closes its own copies.
-
-        Args:
-            descriptors: Channel, standard output, standard error and, if there is one, standard input.
-        """
-        message = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))]
-        async with self._lock:
-            if self._process is not None and self._process.returncode is not None:
-                await self.aclose()
-            try:
-                await (self._socket or await self._start()).sendmsg([b"+"], message)
-            except OSError:  # it is just being killed from outside: a new one takes its place
-                await self.aclose()
-                await (await self._start()).sendmsg([b"+"], message)
-
-    async def _start(self) -> trio.socket.SocketType:
-        if not hasattr(os, "fork"):
-            raise ToolError("hilum cannot run commands on this system.", hint="Use Linux or macOS.")
-        ours, theirs = socket.socketpair()
-        self._socket = trio.socket.from_stdlib_socket(ours)
-        with theirs:
-            fd = theirs.fileno()
-            argv = [sys.executable, "-I", "-S", "-c", _START, _FOLDER, str(fd), str(os.getpid())]
-            self._process = await trio.lowlevel.open_process(
-                argv, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, pass_fds=[fd], start_new_session=True
-            )
-        return self._socket
-
-
-@attrs.define(eq=False)
-class Process:
-    """A running command, from ``Processes.open``.
-
-    Args:
-        channel: The connection to the command's keeper.
-        stdin: Where to write to the command, if that was asked for.
-        stdout: What the command writes to standard output.
-        stderr: What it writes to standard error; ``None`` where that is merged into standard output.
-        pid: The command's process id.
-    """
-
-    _channel: trio.SocketStream
-    stdin: trio.lowlevel.FdStream | None
-    stdout: trio.lowlevel.FdStream
-    stderr: trio.lowlevel.FdStream | None
-    pid: int = 0
-    _heard: bytes = b""
-    _end: list[str] = attrs.Factory(list)
-    _lock: trio.Lock = attrs.Factory(trio.Lock)
-
-    async def wait(self) -> int:
-        """Wait until the command has exited and its whole tree is gone.
-
-        Returns:
-            The exit code; below zero, the number of the signal that ended the command.
-
-        Raises:
-            ToolError: The warden or the keeper was killed from outside, and the command was ended with it.
-        """
-        async with self._lock:
-            while not self._end or self._end[0] == "started":
-                self._end = await self._report()
-        if self._end[0] == "lost":
-            raise ToolError(_LOST, code=E_CMD_FAIL, hint="Run it again if it is safe to repeat.")
-        return int(self._end[1])
-
-    async def stop(self, grace: float = 0.25) -> int:
-        """End the command and its whole tree.
-
-        Args:
-            grace: Seconds between SIGTERM, which the command's process group gets, and SIGKILL, which nothing survives.
-
-        Returns:
-            The exit code, as for ``wait``.
-
-        Raises:
-            ToolError: As for ``wait``.
-        """
-        try:
-            if not self.pid:
-                self._channel.socket.shutdown(socket.SHUT_WR)  # the request is half sent, or not started yet
-            elif not self._end:
-                await self._channel.socket.send(b"%f\n" % max(grace, 0))
-        except OSError:  # it has just ended
-            pass
-        return await self.wait()
-
-    async def _begin(self, command: Command) -> None:
-        """Send the request, and wait until the command runs."""
-        try:
-            env = {os.fsencode(name): os.fsencode(value) for name, value in command.env.items()}
-            request = marshal.dumps(([os.fsencode(arg) for arg in command.argv], os.fsencode(command.cwd), env))
-        except UnicodeEncodeError:
-            raise _refused(command, EINVAL, "program") from None
-        with suppress(trio.BrokenResourceError):  # the report says why
-            await self._channel.send_all(request)
-        report = await self._report()
-        if report[0] == "failed":
-            raise _refused(command, int(report[1]), report[2])
-        if report[0] == "lost":
-            self._end = report
-            await self.wait()
-        self.pid = int(report[1])
-
-    async def _report(self) -> list[str]:
-        while b"\n" not in self._heard:
-            more = b""
-            with suppress(trio.BrokenResourceError):
-                more = await self._channel.receive_some()
-            if not more:
-                return ["lost"]
-            self._heard += more
-        line, _, self._heard = self._heard.partition(b"\n")
-        return line.decode().split()
-
-    async def _finish(self, grace: float) -> None:
-        """End the tree if it is still there, whatever happens around; then close everything."""
-        with trio.move_on_after(grace + _PATIENCE, shield=True), suppress(ToolError):
-            await self.stop(grace)
-        for stream in (self.stdin, self.stdout, self.stderr):
-            if stream is not None:
-                stream.close()
-        self._channel.socket.close()
+    error = CommandError
 
 
 class Processes:
@@ -228,14 +37,12 @@ class Processes:
     """
 
     def __init__(self, warden: Warden, wrap: Callable[[Command], Awaitable[Command]], cwd: str) -> None:
-        self._warden = warden
-        self._wrap = wrap
-        self._cwd = cwd
+        self._warden, self._wrap, self._cwd = warden, wrap, cwd
 
     @property
     def contained(self) -> bool:
         """Whether whole process trees are held, as on Linux; elsewhere process groups only."""
-        return _warden.contained()
+        return hilum_warden.contained()
 
     async def run(
         self,
@@ -246,7 +53,7 @@ class Processes:
         input: bytes = b"",
         on_output: Callable[[str, bytes], None] | None = None,
         limit: int = 1_000_000,
-        grace: float = 0.25,
+        grace: float = hilum_warden.GRACE,
     ) -> Completed:
         """Run a command to its end. If this is cancelled, the whole tree is ended before the cancellation goes on.
 
@@ -263,44 +70,8 @@ class Processes:
             ToolError: The command could not be started, or its keeper was killed.
             ToolDenied: ``wrap_process`` refused it.
         """
-        begun = time.perf_counter()
-        stdout, stderr, code = _Window(limit), _Window(limit), 0
-        faults: list[Exception] = []
-
-        async def pump(name: str, stream: trio.lowlevel.FdStream, window: _Window) -> None:
-            try:
-                while chunk := bytes(await stream.receive_some(65536)):
-                    window.add(chunk)
-                    if on_output is not None:
-                        on_output(name, chunk)
-            except Exception as error:  # it reaches the caller as it is, not in a group
-                faults.append(error)
-                nursery.cancel_scope.cancel()
-
-        async def feed(stream: trio.lowlevel.FdStream) -> None:
-            with suppress(trio.BrokenResourceError):  # the command need not read all of it
-                await stream.send_all(input)
-            stream.close()
-
-        async with (
-            self.open(argv, cwd=cwd, env=env, stdin=bool(input), grace=grace) as process,
-            trio.open_nursery() as nursery,
-        ):
-            nursery.start_soon(pump, "stdout", process.stdout, stdout)
-            if process.stderr is not None:
-                nursery.start_soon(pump, "stderr", process.stderr, stderr)
-            if process.stdin is not None:
-                nursery.start_soon(feed, process.stdin)
-            try:
-                code = await process.wait()
-            except ToolError as error:
-                faults.append(error)
-            # Nobody is left to write, unless a descriptor was given away to a process from elsewhere.
-            nursery.cancel_scope.deadline = trio.current_time() + _DRAIN
-        if faults:
-            raise faults[0]
-        seconds = time.perf_counter() - begun
-        return Completed(code, stdout.value(), stderr.value(), seconds, stdout.dropped + stderr.dropped)
+        command = await self._wrapped(argv, cwd, env)
+        return await self._warden.run(command, input=input, on_output=on_output, limit=limit, grace=grace)
 
     @asynccontextmanager
     async def open(
@@ -311,7 +82,7 @@ class Processes:
         env: Mapping[str, str] | None = None,
         stdin: bool = False,
         merge: bool = False,
-        grace: float = 0.25,
+        grace: float = hilum_warden.GRACE,
     ) -> AsyncIterator[Process]:
         """Start a command and talk to it; leaving the block ends its whole tree.
 
@@ -327,65 +98,12 @@ class Processes:
             ToolError: The command could not be started.
             ToolDenied: ``wrap_process`` refused it.
         """
-        folder = os.path.join(self._cwd, cwd) if cwd else self._cwd
-        if not argv:
-            raise ToolError("There is no command to run.", code=E_CMD_FAIL, hint="Name a program.")
-        command = await self._wrap(Command(tuple(argv), folder, {**os.environ, **(env or {})}))
-        ours, theirs = socket.socketpair()
-        given = [theirs.detach()]
-
-        def pipe(kept: int) -> trio.lowlevel.FdStream:
-            ends = os.pipe()
-            given.append(ends[1 - kept])
-            return trio.lowlevel.FdStream(ends[kept])
-
-        stdout, stderr = pipe(0), None if merge else pipe(0)
-        if merge:
-            given.append(os.dup(given[1]))
-        channel = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
-        process = Process(channel, pipe(1) if stdin else None, stdout, stderr)
-        try:
-            try:
-                await self._warden.admit(given)
-            finally:
-                for descriptor in given:
-                    os.close(descriptor)
-            await process._begin(command)
+        command = await self._wrapped(argv, cwd, env)
+        async with self._warden.open(command, stdin=stdin, merge=merge, grace=grace) as process:
             yield process
-        finally:
-            await process._finish(grace)
 
-
-class _Window:
-    """The head and the tail of a stream, ``limit`` bytes in all."""
-
-    def __init__(self, limit: int) -> None:
-        self._half = max(limit // 2, 1)
-        self._head, self._tail, self._total = bytearray(), bytearray(), 0
-
-    def add(self, chunk: bytes) -> None:
-        free = self._half - len(self._head)
-        self._head += chunk[:free]
-        self._tail += chunk[free:]
-        self._total += len(chunk)
-        if len(self._tail) > 2 * self._half + 65536:  # not each time, as it moves the tail
-            del self._tail[: -self._half]
-
-    @property
-    def dropped(self) -> int:
-        return max(self._total - 2 * self._half, 0)
-
-    def value(self) -> bytes:
-        mark = b"\n[... %d bytes left out ...]\n" % self.dropped if self.dropped else b""
-        return bytes(self._head + mark + self._tail[-self._half :])
-
-
-def _refused(command: Command, number: int, what: str) -> ToolError:
-    program, reason = command.argv[0], os.strerror(number).lower()
-    if what == "folder":
-        message, hint = f"The working directory {command.cwd!r} cannot be used: {reason}.", "Name a folder that exists."
-    elif number == ENOENT and "/" not in program:
-        message, hint = f"There is no program {program!r} on the PATH.", "Check the name, or install it."
-    else:
-        message, hint = f"The program {program!r} cannot be started: {reason}.", "Check its path, mode and arguments."
-    return ToolError(message, code=E_CMD_FAIL, hint=hint)
+    async def _wrapped(self, argv: Sequence[str], cwd: str | Path | None, env: Mapping[str, str] | None) -> Command:
+        if not argv:
+            raise CommandError("There is no command to run.", hint="Name a program.")
+        folder = os.path.join(self._cwd, cwd) if cwd else self._cwd
+        return await self._wrap(Command(tuple(argv), folder, {**os.environ, **(env or {})}))

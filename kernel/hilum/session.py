@@ -191,8 +191,8 @@ class Session:
                     run.finish(event)
             case ApprovalAnswered(id=ask):
                 self._grant(event)
-                if waiting := self._waiting.get(ask):
-                    waiting.set()
+                if ask in self._waiting:
+                    self._waiting[ask].set()
 
     def delta(self, seq: int, agent: Agent, kind: str, text: str, call_id: str = "") -> None:
         """Show a piece of output that belongs to the event ``seq``. It is not stored."""
@@ -438,7 +438,7 @@ class Session:
         if reason := self.hooks.refusal():
             raise ToolDenied(reason)
         try:
-            wrapped = await self.hooks.pipe("wrap_process", "command", session=self, command=command)
+            wrapped: Command = await self.hooks.pipe("wrap_process", "command", session=self, command=command)
         except HilumError as error:
             raise ToolDenied(f"The command may not start. {error.message}") from error
         return wrapped

@@ -59,6 +59,7 @@ class RunState:
     failures: dict[str, int] = attrs.field(factory=dict)
     failed: ModelFailed | None = None
     objections: int = 0
+    trims: int = 0
     answer: str = ""
     usage: Usage = Usage()
     calls: dict[str, CallState] = attrs.field(factory=dict)
@@ -86,9 +87,9 @@ class Strikes:
             code = E_BAD_ARGS
         self.codes[call.name, code] = self.codes.get((call.name, code), 0) + 1
 
-    def of(self, call: ToolCall, code: str) -> int:
+    def of(self, tool: str, code: str) -> int:
         """How often in a row this tool failed with this code."""
-        return self.codes.get((call.name, E_BAD_ARGS if code == E_UNKNOWN_TOOL else code), 0)
+        return self.codes.get((tool, E_BAD_ARGS if code == E_UNKNOWN_TOOL else code), 0)
 
     def repeated(self, call: ToolCall) -> int:
         """How often this very call failed."""
@@ -158,6 +159,7 @@ class Conversation:
         self.phase = "seal"
         if self.run:
             self.run.cause, self.run.failed = "trim", None
+            self.run.trims += 1
 
     def _asking(self, event: ModelStarted) -> None:
         if self.run:
@@ -177,7 +179,7 @@ class Conversation:
         run = self.run
         if run is None:
             return
-        run.turn, run.attempt, run.finished, run.failures = run.turn + 1, 0, 0, {}
+        run.turn, run.attempt, run.finished, run.failures, run.trims = run.turn + 1, 0, 0, {}, 0
         run.usage += event.usage
         self.usage += event.usage
         run.answer = event.message.text or run.answer
@@ -229,7 +231,7 @@ class Conversation:
 
     def _ended(self, event: RunEnded) -> None:
         self.queue = [entry for entry in self.queue if entry[0] != event.run]
-        if self.run is None or self.run.id != event.run:
+        if (self.run is None and self.queue) or (self.run is not None and self.run.id != event.run):
             return
         self.run, self.phase, self.state = None, "idle", event.state
 

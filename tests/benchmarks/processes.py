@@ -8,6 +8,7 @@ import time
 
 import trio
 from hilum.processes import Command, Processes, Warden
+from hilum_warden import GRACE
 
 COMMANDS = 200
 TREES = 200
@@ -87,7 +88,7 @@ async def main() -> None:
         show("  more per command", cost - base)
         show("first command, with the start of the warden", statistics.median(firsts))
         show("  more than a later one", statistics.median(firsts) - cost)
-        for grace in (0.0, 0.25):
+        for grace in (0.0, GRACE):
             times = sorted([await stop(processes, grace) for _ in range(TREES if not grace else TREES // 4)])
             show(f"stop of a stubborn tree, grace {grace} s: median", statistics.median(times))
             show("  p99", times[int(0.99 * len(times))])

@@ -32,7 +32,9 @@ async def run_example(name, task, server, folder):
     """Run an example in an empty folder; gives what it printed."""
     for part in ("work", "data", "config"):
         (folder / part).mkdir()
-    clean = {n: v for n, v in os.environ.items() if not n.startswith("HILUM_") and not n.endswith(("_API_KEY", "_BASE_URL"))}
+    clean = {
+        n: v for n, v in os.environ.items() if not n.startswith("HILUM_") and not n.endswith(("_API_KEY", "_BASE_URL"))
+    }
     own = {"HILUM_DATA": str(folder / "data"), "HILUM_CONFIG": str(folder / "config"), "HILUM_MODEL": "openai/m"}
     own |= {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "none"}
     with trio.fail_after(60):

@@ -52,7 +52,7 @@ def _calls(turn: int, ran: str) -> list[tuple[str, dict[str, object]]]:
     """What the model wants in a turn; each file is touched by the turns of one group of seven only."""
     group, action = divmod(turn, ACTIONS)
     file = f"notes/{group}.txt"
-    shell = f"echo c{turn}-0 >> {ran}; echo {turn} >> log-{turn}.txt; cat {file} 2>&1 | head -3"
+    shell = f"echo {identity(turn, 0)} >> {ran}; echo {turn} >> log-{turn}.txt; cat {file} 2>&1 | head -3"
     return [
         [("write_file", {"path": file, "content": f"one\ntwo {group}\n"}), ("mark_pure", {})],
         [("read_file", {"path": file})],
@@ -64,12 +64,17 @@ def _calls(turn: int, ran: str) -> list[tuple[str, dict[str, object]]]:
     ][action]
 
 
+def identity(turn: int, number: int) -> str:
+    """A call's id; a short one would be replaced by the gateway."""
+    return f"call-{turn:04}-{number}"
+
+
 def answer(turn: int, turns: int, ran: str) -> AssistantMessage:
     """The answer of a turn: calls, and at the end of each prompt a text."""
     if turn in ends(turns):
         return AssistantMessage((Text(f"Part {turn} is done.", "model"),))
     calls = [
-        ToolCall(f"c{turn}-{n}", name, json.dumps(args)) for n, (name, args) in enumerate(_calls(turn, ran))
+        ToolCall(identity(turn, n), name, json.dumps(args)) for n, (name, args) in enumerate(_calls(turn, ran))
     ]
     return AssistantMessage((Text(f"Turn {turn}.", "model"), *calls), stop="calls")
 
@@ -354,13 +359,13 @@ def judge_calls(found: Trial, cut_off: set[str]) -> None:
 
 def tainted(cut_off: set[str]) -> set[str]:
     """The calls whose results may differ: those cut off, and what looks at the file of an edit that was."""
-    follow = {f"c{turn + 1}-0" for turn in map(turn_of, cut_off) if turn % ACTIONS == 2}
+    follow = {identity(turn + 1, 0) for turn in map(turn_of, cut_off) if turn % ACTIONS == 2}
     return cut_off | follow
 
 
 def turn_of(call: str) -> int:
     """The turn a call belongs to."""
-    return int(call[1:].partition("-")[0])
+    return int(call.split("-")[1])
 
 
 def judge_prompts(found: Trial, undisturbed: Trial, turns: int, cut_off: set[str]) -> None:

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from hilum import hookspecs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,7 +16,7 @@ PACKAGES = sorted(path for path in (*ROOT.glob("plugins/*/hilum_*"), *ROOT.glob(
 
 # Each module may import only modules of floors below its own.
 FLOORS = [
-    ["errors", "discovery", "warden"],
+    ["errors", "discovery"],
     ["messages"],
     ["events"],
     ["context", "workspace", "processes", "tools", "models", "store", "state", "sections"],
@@ -103,6 +102,21 @@ def test_plugins_import_the_public_face_and_declared_plugins_only(path):
             assert f'"{top.replace("_", "-")}' in project, f"{path} imports {name}, which its pyproject does not name"
 
 
+def test_the_kernel_knows_no_plugin_but_its_own_library():
+    """hilum-warden is a library that the kernel depends on; of all other packages here the kernel knows nothing."""
+    named = {(path.stem, name.split(".")[0]) for path in modules(KERNEL) for name, _ in imports(path, typing=True)}
+    assert {(stem, top) for stem, top in named if top.startswith("hilum_")} == {("processes", "hilum_warden")}
+
+
+def test_the_warden_is_a_library_of_its_own():
+    """hilum-warden imports nothing of hilum, and its process nothing but the standard library."""
+    package = ROOT / "plugins" / "warden" / "hilum_warden"
+    tops = {p.stem: {name.split(".")[0] for name, _ in imports(p, typing=True)} for p in modules(package)}
+    assert not set.union(*tops.values()) & {"hilum", *(f.name for f in PACKAGES if f != package)}
+    assert tops["warden"] <= sys.stdlib_module_names
+    assert all(code_lines(path) < 300 for path in modules(package))
+
+
 @pytest.mark.parametrize("path", [*modules(KERNEL), *(p for f in PACKAGES for p in modules(f))], ids=lambda p: p.stem)
 def test_a_module_has_one_subject_and_fits_in_the_head(path):
     """No module reaches 400 lines of code and no function leaves the screen."""
@@ -125,7 +139,9 @@ def test_every_hook_is_documented_tested_and_used(name):
 
 def test_the_hook_reference_is_current():
     """docs/hooks.md is what the generator writes."""
-    done = subprocess.run([sys.executable, ROOT / "docs" / "make_reference.py", "--check"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs" / "make_reference.py", "--check"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -160,7 +176,9 @@ def test_importing_a_plugin_loads_nothing_heavy(package):
 def test_nothing_names_this_machine_or_a_registry():
     """Paths of a developer's machine and hosts of package registries do not belong in the repository."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split("\n")
-    words = re.compile("|".join(["/wo" + "rk/", "/ro" + r"ot/\.", "pyp" + r"i\.org", "python" + "hosted", r"registry\." + "npm"]))
+    words = re.compile(
+        "|".join(["/wo" + "rk/", "/ro" + r"ot/\.", "pyp" + r"i\.org", "python" + "hosted", r"registry\." + "npm"])
+    )
     for name in listed:
         path = ROOT / name
         if name and path.is_file() and path.suffix in {".py", ".md", ".toml", ".txt", ".json", ".jsonl", ""}:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing, redirect_stdout
 from typing import TYPE_CHECKING
 
 import trio
@@ -28,7 +29,9 @@ def run(options: Namespace, face: Face) -> int:
     """Do what the options say; gives the exit code."""
     work = Headless(options, face)
     try:
-        code = trio.run(work.main)
+        # A plugin that prints must not spoil what is written to standard output.
+        with redirect_stdout(sys.stderr):
+            code = trio.run(work.main)
     finally:
         face.close()
     if face.out.gone:
@@ -86,15 +89,9 @@ class Headless:
 
     async def _work(self) -> None:
         options, stop = self.options, self.stopping.stop
-        async with AsyncExitStack() as stack:
-            kernel = await stack.enter_async_context(
-                open_kernel(
-                    options.plugins,
-                    without=options.no_plugin,
-                    settings=options.settings,
-                    workspace=options.workspace,
-                )
-            )
+        async with open_kernel(
+            options.plugins, without=options.no_plugin, settings=options.settings, workspace=options.workspace
+        ) as kernel:
             recorder = make_recorder(options.record) if options.record else None
             resume = await find_session(kernel, options.resume, options.workspace) if options.resume else ""
             # Before the session is made, so that a mistake leaves no empty session behind.
@@ -103,26 +100,29 @@ class Headless:
                 kernel.router.roles["default"] = options.model
             elif not resume:
                 kernel.router.model(await kernel.router.default())
-            session = await stack.enter_async_context(
-                kernel.open_session(
+            session = None
+            try:
+                async with kernel.open_session(
                     options.workspace,
                     resume=resume,
                     kind="main" if can_ask() else "headless",
-                    mode=options.mode,
                     model=(resume and options.model) or None,
-                    approve=options.approve,
-                )
-            )
-            self.session = "" if isinstance(kernel.store, MemoryStore) else session.id
-            self.stopping.stop = session.stop
-            await self._run(session, recorder, 0 if recorder or not resume else session_end(session))
-            self.stopping.stop = stop
+                ) as session:
+                    session.set(mode=options.mode, approve=options.approve)
+                    self.session = "" if isinstance(kernel.store, MemoryStore) else session.id
+                    self.stopping.stop = session.stop
+                    await self._run(session, recorder, 0 if recorder or not resume else session.journal.last)
+                    self.stopping.stop = stop
+            except UsageError:
+                if session and not resume and session.agents["main"].conversation.state == "idle":
+                    await kernel.store.delete(session.id)  # nothing was ever said in it
+                raise
 
     async def _run(self, session: Session, recorder: Recorder | None, after: int) -> None:
         """Start the run, and show it to its end."""
         face = self.face
         await face.opened(session)
-        shown = session_end(session) if self.options.resume else 0
+        shown = session.journal.last if self.options.resume else 0
         runs = await self._start(session)
         if self.stopping.signal:
             session.stop()
@@ -173,11 +173,6 @@ def _first(error: BaseException) -> HilumError:
         error = error.exceptions[0]
     assert isinstance(error, HilumError)
     return error
-
-
-def session_end(session: Session) -> int:
-    """Sequence number of the last event so far."""
-    return session.journal.last
 
 
 async def find_session(kernel: Kernel, wanted: str, workspace: str) -> str:

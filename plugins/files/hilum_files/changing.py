@@ -13,6 +13,7 @@ import trio
 from hilum import Call, Output, ToolError, Workspace, errors, tool
 
 from hilum_files import text as texts
+from hilum_files.places import at, opened, replace
 from hilum_files.text import BOM, show
 
 EDIT_LIMIT = 20_000_000
@@ -66,7 +67,7 @@ async def delete_file(call: Call, path: str) -> Output:
 
 def _status(workspace: Workspace, path: str, *, make: bool = False) -> os.stat_result | None:
     """Say what is there; make the folders on the way if asked to."""
-    with workspace.at(path, make=make) as place:
+    with at(workspace, path, make=make) as place:
         try:
             return os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -74,15 +75,15 @@ def _status(workspace: Workspace, path: str, *, make: bool = False) -> os.stat_r
 
 
 def _read(workspace: Workspace, path: str) -> tuple[bytes, os.stat_result]:
-    with workspace.open(path) as file:
+    with opened(workspace, path) as file:
         return file.read(EDIT_LIMIT + 1), os.fstat(file.fileno())
 
 
 def _put(workspace: Workspace, path: str, text: str, parameter: str, before: os.stat_result | None) -> str:
     """Write, read back and compare. Gives the path that was written, as it is shown."""
     data = texts.encode(text, parameter)
-    real = workspace.replace(path, data, expected=before)
-    with workspace.open(real) as file:
+    real = replace(workspace, path, data, expected=before)
+    with opened(workspace, real) as file:
         written = file.read(len(data) + 1)
     name = show(workspace.relative(real))
     if written != data:
@@ -212,7 +213,7 @@ def _lines_changed(text: str, at: int, old: str, new: str) -> str:
 
 
 def _delete(workspace: Workspace, path: str) -> Output:
-    with workspace.at(path, follow=False) as place:
+    with at(workspace, path, follow=False) as place:
         name = show(workspace.relative(place.path))
         if place.path == workspace.root:
             raise ToolError("The workspace itself cannot be deleted.", code=errors.E_BAD_ARGS)

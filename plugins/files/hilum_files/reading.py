@@ -12,6 +12,7 @@ import attrs
 import trio
 from hilum import Call, Output, ToolError, errors, section, setting, tool
 
+from hilum_files.places import SKIPPED, at, opened
 from hilum_files.text import BOM, check_text, not_utf8, show
 
 CHUNK = 1 << 18
@@ -54,7 +55,7 @@ async def read_file(
     shown = show(path)
 
     def read() -> Page:
-        with call.workspace.open(path) as file:
+        with opened(call.workspace, path) as file:
             return read_page(file, shown, start, end, settings)
 
     page = await trio.to_thread.run_sync(read, abandon_on_cancel=True)
@@ -197,7 +198,7 @@ def _list(call: Call, path: str, depth: int, limit: int) -> Listing:
                 listing.found[(*names, name)] = description
                 if description != "/":
                     continue
-                if name not in call.workspace.skipped:
+                if name not in SKIPPED:
                     below.append((*names, name))
                 elif step + 1 < depth:
                     listing.skipped.append(show("/".join((*names, name))) + "/")
@@ -207,7 +208,7 @@ def _list(call: Call, path: str, depth: int, limit: int) -> Listing:
 
 def _look(call: Call, path: str, most: int, listing: Listing) -> list[tuple[str, str]]:
     """Give the first names of a folder with their descriptions, and count all."""
-    with call.workspace.at(path) as place:
+    with at(call.workspace, path) as place:
         flags = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
         where = place.name if place.folder is None else os.open(place.name, flags, dir_fd=place.folder)
         try:

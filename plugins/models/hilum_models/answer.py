@@ -92,12 +92,16 @@ class Answer:
         """Add text of the answer."""
         if not text:
             return []
+        self.words().pieces.append(text)
+        return [TextChunk(text)]
+
+    def words(self, new: bool = False) -> Words:
+        """Give the text that is being written, or begin one."""
         last = self.items[-1] if self.items else None
-        if type(last) is not Words:
+        if new or type(last) is not Words:
             last = Words()
             self.items.append(last)
-        last.pieces.append(text)
-        return [TextChunk(text)]
+        return last
 
     def thinking(self, text: str) -> list[Chunk]:
         """Add reasoning that may be shown."""
@@ -151,8 +155,8 @@ class Answer:
                 parts.append(ToolCall(item.id, item.name, "".join(item.arguments), item.vendor))
             elif isinstance(item, Thought):
                 parts.append(Thinking("".join(item.pieces), item.vendor))
-            else:
-                parts.append(Text("".join(item.pieces), "model"))
+            elif text := "".join(item.pieces):
+                parts.append(Text(text, "model"))
         stop: Stop = "calls" if self.calls and self.stop == "end" else self.stop
         if stop == "calls" and not self.calls:
             stop = "end"

@@ -32,7 +32,10 @@ from hilum_models.failures import Who, reported
 _CACHE = {"type": "ephemeral"}
 _ID = (r"[A-Za-z0-9_-]{1,64}", 32)
 # These decide by themselves how much to think, if they are asked to; what others do without being asked is right.
-_ADAPTIVE = re.compile(r"claude-((opus|sonnet)-(4-[6-9]|[5-9])|fable-|mythos-)")
+_ADAPTIVE = re.compile(r"claude-((opus|sonnet)-4-[6-9](?!\d)|[a-z]+-[5-9](?!\d)|mythos-)")
+# These refuse thinking whose past has changed, as it does at each run and each trim, unless told to drop it; the beta
+# header of the requests allows telling them.
+_BOUND = re.compile(r"claude-[a-z]+-(5-[1-9](?!\d)|[6-9](?!\d))")
 DEFAULT_OUTPUT = 8_192
 
 
@@ -58,6 +61,8 @@ class AnthropicWire:
         }
         if _ADAPTIVE.search(target.id):
             fields["thinking"] = {"type": "adaptive", "display": "summarized"}
+            if _BOUND.search(target.id):
+                fields["thinking"]["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
         if target.effort:
             fields["output_config"] = {"effort": target.effort}
         fields = e.merge(fields, target.options)
@@ -194,6 +199,7 @@ class AnthropicReader:
         match block.get("type"):
             case "text":
                 self._blocks[index] = None
+                self._answer.words(new=True)  # blocks go back as they came
                 return self._answer.text(block.get("text") or "")
             case "thinking":
                 thought = self._blocks[index] = self._answer.thought(new=True)

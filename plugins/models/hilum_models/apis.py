@@ -64,7 +64,7 @@ def api(name: str) -> Api:
         def key_header(key: str) -> Mapping[str, str]:
             return {"x-api-key": key}
 
-        version = {"anthropic-version": "2023-06-01"}
+        version = {"anthropic-version": "2023-06-01", "anthropic-beta": "thinking-binding-controls-2026-08-01"}
         return Api(name, "/v1/messages", "/v1/models", AnthropicWire, AnthropicReader, key_header, version)
     if name == "gemini":
         from hilum_models.gemini import GeminiReader, GeminiWire

@@ -73,26 +73,26 @@ class HttpModel:
         decoder = SseDecoder()
         while True:
             piece = await self._next(data, reader)
-            events = decoder.feed(piece) if piece else decoder.rest()
+            events = decoder.rest() if piece is None else decoder.feed(piece)
             content = False
             for event, value in events:
                 for chunk in reader.feed(event, value):
                     content = True
                     yield chunk
-            if not piece:
+            if piece is None:
                 break
             if not content:
                 yield ALIVE
         yield reader.finish()
 
-    async def _next(self, data: AsyncIterator[bytes], reader: Reader) -> bytes:
-        """Give the next piece, or nothing at the end. Once the answer is whole, nothing that happens can spoil it."""
+    async def _next(self, data: AsyncIterator[bytes], reader: Reader) -> bytes | None:
+        """Give the next piece, ``None`` at the end. Once the answer is whole, nothing that happens can spoil it."""
         if not reader.complete:
-            return await anext(data, b"")
-        piece = b""
+            return await anext(data, None)
+        piece = None
         with trio.move_on_after(AFTER_END if reader.ended else AFTER_COMPLETE):
             try:
-                piece = await anext(data, b"")
+                piece = await anext(data, None)
             except ModelError:
                 pass
         return piece

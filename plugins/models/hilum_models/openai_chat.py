@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -24,9 +25,14 @@ from hilum_models import encode as e
 from hilum_models.answer import Answer, Call, Stop, as_json, decode, number, tables
 from hilum_models.failures import Who, reported
 
-# Ids of calls: Mistral takes nine letters and digits, the others at most forty characters.
-_IDS = {"mistral": (r"[A-Za-z0-9]{9}", 9)}
+# Mistral's models, whoever serves them, are strict: ids of nine letters and digits, no user right after a tool.
+_MISTRAL = re.compile(r"mistral|ministral|devstral|codestral|magistral|pixtral", re.IGNORECASE)
+_MISTRAL_ID = (r"[A-Za-z0-9]{9}", 9)
+# The templates of these want user and model by turns.
+_BY_TURNS = re.compile(r"gemma|llama-?2\b|vicuna|zephyr", re.IGNORECASE)
 _ANY_ID = (r"(?s).{1,40}", 32)
+_BRIDGE = b'{"role":"assistant","content":"Understood."}'
+_TOOL, _USER = b'{"role":"tool"', b'{"role":"user"'
 # Where a server puts reasoning; what is written there is sent back under the same name.
 _REASONING = ("reasoning_content", "reasoning")
 
@@ -45,7 +51,11 @@ class ChatWire:
     def head(self, layers: Sequence[Layer], tools: Sequence[ToolSpec]) -> bytes:
         """Encode options, tools and system prompt."""
         target = self.target
-        fields: dict[str, Any] = {"model": target.id, "stream": True, "stream_options": {"include_usage": True}}
+        fields: dict[str, Any] = {"model": target.id, "stream": True}
+        if target.provider != "mistral":  # which refuses the field, and reports the usage without being asked
+            fields["stream_options"] = {"include_usage": True}
+        if target.name.startswith("openrouter/anthropic/"):
+            fields["cache_control"] = {"type": "ephemeral"}
         if target.max_output:
             fields["max_completion_tokens" if target.provider == "openai" else "max_tokens"] = target.max_output
         if target.effort:
@@ -94,6 +104,8 @@ class ChatWire:
                 }
                 for call in calls
             ]
+            if self.target.provider == "deepseek":  # which refuses calls without it
+                fields.setdefault("reasoning_content", "")
         elif not message.text:
             return b""
         return e.encode(fields)
@@ -110,15 +122,34 @@ class ChatWire:
                 images += [Text(f"Image given by {result.name} (call {self._id(result.call_id)}):"), *found]
             pieces.append(e.encode({"role": "tool", "tool_call_id": self._id(result.call_id), "content": text}))
         if images:  # a tool's message holds text only
+            pieces += [_BRIDGE] if self._strict else []
             pieces.append(e.encode({"role": "user", "content": [_part(part) for part in images]}))
         return b",".join(pieces)
 
     def body(self, head: bytes, pieces: Sequence[bytes]) -> bytes:
-        """Join the pieces."""
+        """Join the pieces; where a user may not follow a tool, the model says a word in between."""
+        before = _TOOL if self._strict else _USER if _BY_TURNS.search(self.target.id) else b""
+        if before:
+            pieces = list(_bridged([piece for piece in pieces if piece], before))
         return e.join(head, pieces)
 
+    @property
+    def _strict(self) -> bool:
+        return bool(_MISTRAL.search(self.target.name))
+
     def _id(self, given: str) -> str:
-        return e.call_id(given, *_IDS.get(self.target.provider, _ANY_ID))
+        return e.call_id(given, *(_MISTRAL_ID if self._strict else _ANY_ID))
+
+
+def _bridged(pieces: Sequence[bytes], before: bytes) -> Iterator[bytes]:
+    """Put the model's word between a piece that begins like ``before`` and a user's message."""
+    needed = False
+    for piece in pieces:
+        if needed and piece.startswith(_USER):
+            yield _BRIDGE
+        yield piece
+        # A piece of results that holds images has its bridge inside, and ends in a user's message.
+        needed = piece.startswith(before) and _BRIDGE not in piece
 
 
 def _part(part: Text | Image) -> dict[str, Any]:

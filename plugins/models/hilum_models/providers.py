@@ -18,6 +18,7 @@ from hilum_models.settings import ModelSettings, ModelsSettings, ProviderSetting
 from hilum_models.transport import Transport, host_of, is_loopback
 
 PROBE_SECONDS = 0.3
+SUGGEST_SECONDS = 2.0
 LIST_SECONDS = 10.0
 
 
@@ -170,7 +171,7 @@ class HttpProvider:
         if not await self._listens():
             return None
         try:
-            names = await self._ask(PROBE_SECONDS if is_loopback(self.base_url) else LIST_SECONDS)
+            names = await self._ask(PROBE_SECONDS if is_loopback(self.base_url) else SUGGEST_SECONDS)
         except ModelError:
             return None
         return names[0] if names else None
@@ -246,7 +247,7 @@ def _make(row: Row, settings: ModelsSettings, environ: Mapping[str, str], transp
         transport,
         key_env=key_env,
         key=environ.get(key_env, "").strip(),
-        needs_key=bool(row.keys) and not row.local and not elsewhere,
+        needs_key=bool(own.key_env) or (bool(row.keys) and not row.local and not elsewhere),
         default=own.default or ("" if elsewhere else row.default),
         local=row.local or is_loopback(base),
         headers=own.headers,

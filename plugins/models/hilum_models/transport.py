@@ -5,6 +5,7 @@ httpx is imported at the first request, and only here.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
@@ -60,13 +61,14 @@ class Response:
         """
         import httpx
 
-        # Asked for uncompressed; whoever compresses all the same is decoded.
-        packed = self._response.headers.get("content-encoding", "identity") not in ("", "identity")
-        source = self._response.aiter_bytes() if packed else self._response.aiter_raw()
+        # Asked for uncompressed; whoever compresses all the same is unpacked.
+        packed = self._response.headers.get("content-encoding", "") in ("gzip", "x-gzip", "deflate")
+        unpack = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress if packed else None
+        source = self._response.aiter_raw()
         try:
             async for chunk in source:
-                yield chunk
-        except (httpx.HTTPError, httpx.StreamError) as error:
+                yield unpack(chunk) if unpack else chunk
+        except (httpx.HTTPError, httpx.StreamError, zlib.error) as error:
             raise _failure(error, self._who, self._url) from None
         finally:
             # httpx nests generators that do not close each other; a cancelled read ends them all.
@@ -143,7 +145,7 @@ class Transport:
             client = self._client(url)
             request = httpx.Request(method, url, headers=headers, content=body, extensions={"timeout": _TIMEOUT})
             response = await client.send(request, stream=True)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError) as error:
             raise _failure(error, who, url) from None
         try:
             yield Response(response, who, url)
@@ -191,8 +193,7 @@ def _failure(error: Exception, who: Who, url: str) -> ModelError:
         return ModelError(f"{where} cannot be asked: a header has an illegal value.", kind="request", hint=hint)
     if isinstance(error, httpx.TimeoutException):
         return ModelError(f"{where} did not answer in time.", kind="timeout")
-    if isinstance(error, httpx.TransportError | httpx.StreamError | httpx.DecodingError) and not isinstance(
-        error, httpx.UnsupportedProtocol
-    ):
+    broken = isinstance(error, httpx.TransportError | httpx.StreamError | zlib.error)
+    if broken and not isinstance(error, httpx.UnsupportedProtocol):
         return ModelError(f"The connection to {where} broke off: {why}.", kind="broken")
     return ModelError(f"{where} cannot be asked: {why}.", kind="request", hint="Check the base URL.")

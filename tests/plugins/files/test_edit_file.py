@@ -3,9 +3,9 @@
 import shutil
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
-import attrs
 import pytest
 from hilum import ToolError, Workspace
 from hilum.errors import E_BAD_ARGS, E_FILE_NOT_FOUND, E_MULTIPLE_MATCHES, E_NOT_FOUND, E_PATH_TRAVERSAL, E_STALE
@@ -172,14 +172,16 @@ async def test_what_cannot_be_edited(use, root: Path) -> None:
     assert caught.value.code == E_PATH_TRAVERSAL
 
 
-@attrs.frozen
 class Crowded(Workspace):
     """A workspace in which another program writes to a file between its reading and its replacement."""
 
-    def replace(self, path, data, **options):
-        with (self.root / path).open("a") as file:
-            file.write("from elsewhere\n")
-        return super().replace(path, data, **options)
+    @contextmanager
+    def at(self, path, *, make=False, follow=True):
+        with Workspace.at(self, path, make=make, follow=follow) as place:
+            yield place
+        if not make:
+            with place.path.open("a") as file:
+                file.write("from elsewhere\n")
 
 
 def test_nobody_elses_change_is_lost(root: Path) -> None:

@@ -2,9 +2,9 @@
 
 import os
 import stat
+from contextlib import contextmanager
 from pathlib import Path
 
-import attrs
 import hilum_files
 import pytest
 from hilum import ToolError, Workspace
@@ -90,13 +90,15 @@ async def test_odd_names(use, root: Path) -> None:
     assert (root / "a\nb 🥙").read_text() == "x"
 
 
-@attrs.frozen
 class Meddled(Workspace):
-    """A workspace in which another program, say a formatter, rewrites each file as soon as it is written."""
+    """A workspace in which another program, say a formatter, rewrites each file as soon as hilum was there to write."""
 
-    def replace(self, path, data, **options):
-        super().replace(path, b"formatted\n", **options)
-        return self.root / path
+    @contextmanager
+    def at(self, path, *, make=False, follow=True):
+        with Workspace.at(self, path, make=make, follow=follow) as place:
+            yield place
+        if make:
+            place.path.write_text("formatted\n")
 
 
 def test_read_back(root: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import logging
 import time
 from collections.abc import Callable
 from email.utils import formatdate
@@ -89,10 +91,13 @@ def provider(url: str, transport: Transport, key: str = KEY) -> HttpProvider:
 
 
 async def failure(provider: HttpProvider) -> ModelError:
-    with pytest.raises(ModelError) as caught, trio.fail_after(15):
+    async def ask() -> None:
         async with provider.model("gpt-5").stream(Request(b"{}", (), (), ())) as chunks:
             async for _ in chunks:
                 pass
+
+    with trio.fail_after(15), pytest.raises(ModelError) as caught:
+        await ask()
     return caught.value
 
 
@@ -230,3 +235,45 @@ async def test_keys_are_in_no_representation(server: Any, transport: Transport) 
     made = provider(server.url, transport)
     assert KEY not in repr(made)
     assert KEY not in repr(made.model("gpt-5"))
+
+
+async def test_keys_are_in_no_log(server: Any, transport: Transport, caplog: pytest.LogCaptureFixture) -> None:
+    """Even with everything logged, by all libraries below, no key is written."""
+    caplog.set_level(logging.DEBUG)
+    server.say(b"", status=500, headers=JSON)
+    await failure(provider(server.url, transport))
+    assert caplog.records
+    assert KEY not in caplog.text
+
+
+async def test_proxy_is_used_for_others_and_not_for_this_machine(
+    server: Any, transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment's proxy gets requests to other hosts; a server on this machine is asked directly."""
+    monkeypatch.setenv("HTTP_PROXY", server.url)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    server.say(b"", status=500, headers=JSON)
+    await failure(provider("http://models.invalid", transport))
+    await failure(provider(server.url, transport))
+    assert [seen.path for seen in server.seen] == ["http://models.invalid/v1/chat/completions", "/v1/chat/completions"]
+
+
+async def test_proxy_that_cannot_be_used_is_told(transport: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind of proxy for which a library is missing is a mistake that is named, never a traceback."""
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    error = await failure(provider("http://models.invalid", transport))
+    assert error.kind in ("request", "connect")
+
+
+async def test_compressed_refusal_is_read(server: Any, transport: Transport) -> None:
+    """A gateway that compresses without being asked is understood."""
+    body = gzip.compress(b'{"error":{"message":"Overloaded"}}')
+    server.say(body[:20], body[20:], status=503, headers={**JSON, "content-encoding": "gzip"})
+    assert "Overloaded" in (await failure(provider(server.url, transport))).message
+
+
+async def test_damaged_compression_is_a_broken_stream(server: Any, transport: Transport) -> None:
+    """Bytes that do not decompress are told as such."""
+    server.say(b"data: nonsense\n\n", headers={"content-type": "text/event-stream", "content-encoding": "gzip"})
+    assert (await failure(provider(server.url, transport))).kind == "broken"

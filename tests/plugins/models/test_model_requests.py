@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import pkgutil
 import random
 import typing
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -115,7 +116,7 @@ def strict(package: str) -> None:
         module = importlib.import_module(found.name)
         module.__dict__["Iterable"] = list
         for value in vars(module).values():
-            if isinstance(value, type) and typing.is_typeddict(value) or hasattr(value, "__total__"):
+            if (isinstance(value, type) and typing.is_typeddict(value)) or hasattr(value, "__total__"):
                 old = getattr(value, "__pydantic_config__", {})
                 value.__pydantic_config__ = {**old, "extra": "forbid"}  # type: ignore[union-attr]
 
@@ -131,7 +132,7 @@ def each(value: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def judges() -> Iterator[dict[str, Any]]:
+def judges() -> dict[str, Any]:
     """A judge for each format: it raises for a request that the vendor's SDK would not make."""
     pydantic = pytest.importorskip("pydantic")
     for name in ("openai", "anthropic", "google.genai"):
@@ -144,10 +145,10 @@ def judges() -> Iterator[dict[str, Any]]:
         strict("openai.types.responses")
         strict("anthropic.types")
         # The SDK takes its own responses back as content, and those allow any key.
-        from anthropic.types import TextBlockParam, assistant_message_param, user_message_param
+        from anthropic.types import ContentBlockParam, assistant_message_param, user_message_param
 
         for module in (user_message_param, assistant_message_param):
-            module.__dict__["ContentBlock"] = TextBlockParam
+            module.__dict__["MessageContentParam"] = str | list[ContentBlockParam]
         from anthropic.types.message_create_params import MessageCreateParamsStreaming
         from google.genai import types
         from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
@@ -172,7 +173,7 @@ def judges() -> Iterator[dict[str, Any]]:
     def judge(adapter: Any) -> Any:
         return lambda value: each(adapter.validate_python(value))
 
-    yield {"gemini": gemini, **{name: judge(adapter) for name, adapter in adapters.items()}}
+    return {"gemini": gemini, **{name: judge(adapter) for name, adapter in adapters.items()}}
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -372,6 +373,68 @@ def test_mistral_gets_ids_it_accepts() -> None:
     answered = [message["tool_call_id"] for message in value["messages"] if message["role"] == "tool"]
     assert asked == answered
     assert all(len(given) == 9 and given.isalnum() for given in asked)
+
+
+@pytest.mark.parametrize("name", ["mistral/devstral-latest", "vllm/mistralai/Devstral-Small"])
+def test_mistral_gets_no_user_right_after_a_tool(name: str) -> None:
+    """Between a tool and a user the model says a word; the beginning of the body still never changes."""
+    wire = wire_for("chat", name)
+    messages = conversation("chat")
+    messages.insert(7, NoteMessage("careful"))
+    head, pieces, before = wire.head(LAYERS, TOOLS), [wire.message(m) for m in messages], b""
+    for count in range(1, len(pieces) + 1):
+        body = wire.body(head, pieces[:count])
+        assert body.startswith(before)
+        before = body[:-2]
+    value = msgspec.json.decode(wire.body(head, pieces))
+    roles = [message["role"] for message in value["messages"]]
+    assert "tool" in roles
+    assert all(pair != ("tool", "user") for pair in itertools.pairwise(roles))
+    assert ("stream_options" in value) is name.startswith("vllm")
+
+
+def test_deepseek_gets_reasoning_with_every_call() -> None:
+    """DeepSeek refuses calls without their reasoning, even where there was none."""
+    message = AssistantMessage((ToolCall("call_0123456789", "read_file", "{}"),), "other/model", "calls")
+    value = msgspec.json.decode(wire_for("chat", "deepseek/deepseek-v4-pro").message(message))
+    assert value["reasoning_content"] == ""
+    own = msgspec.structs.replace(message, parts=(OWN["chat"], *message.parts), model="deepseek/deepseek-v4-pro")
+    assert msgspec.json.decode(wire_for("chat", own.model).message(own))["reasoning_content"] == "hm"
+
+
+def test_claude_behind_openrouter_has_a_cache_mark() -> None:
+    """Claude's cache is used behind OpenRouter too; other models cache by themselves."""
+    assert encoded(wire_for("chat", "openrouter/anthropic/claude-x"), [])["cache_control"] == {"type": "ephemeral"}
+    assert "cache_control" not in encoded(wire_for("chat", "openrouter/openai/gpt-x"), [])
+
+
+@pytest.mark.parametrize(
+    ("name", "adaptive", "bound"),
+    [
+        ("claude-3-5-haiku-latest", False, False),
+        ("claude-opus-4-20250514", False, False),
+        ("claude-haiku-4-5", False, False),
+        ("claude-sonnet-4-6", True, False),
+        ("claude-opus-4-8", True, False),
+        ("claude-opus-5", True, False),
+        ("claude-sonnet-5-20260601", True, False),
+        ("claude-fable-5-1", True, True),
+        ("claude-opus-5-5", True, True),
+        ("claude-haiku-5-5-20260928", True, True),
+    ],
+)
+def test_thinking_is_asked_for_as_each_claude_takes_it(
+    name: str, adaptive: bool, bound: bool, judges: dict[str, Any]
+) -> None:
+    """Newer models think by themselves; the newest drop thinking whose past has changed instead of refusing it."""
+    from anthropic.types.beta import BetaThinkingConfigAdaptiveParam
+    from pydantic import TypeAdapter
+
+    thinking = encoded(wire_for("anthropic", f"anthropic/{name}"), []).get("thinking")
+    assert (thinking is not None) is adaptive
+    assert ("block_binding" in (thinking or {})) is bound
+    if thinking:
+        assert TypeAdapter(BetaThinkingConfigAdaptiveParam).validate_python(thinking) == thinking
 
 
 def test_image_for_a_model_without_eyes_becomes_a_line_of_text() -> None:

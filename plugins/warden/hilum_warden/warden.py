@@ -1,16 +1,16 @@
-"""The warden: a small process that ends whatever hilum started, however hilum ends.
+"""The warden: a small process that ends whatever its owner started, however that ends.
 
 ::
 
-    hilum ── socket ──► warden ── fork ──► keeper ── spawn ──► the command ──► its tree
+    owner ── socket ──► warden ── fork ──► keeper ── spawn ──► the command ──► its tree
       └────────────── channel ───────────────┘
 
-For each command hilum sends one byte, and with it the descriptors of a channel and of the command's stdio. An idle
+For each command the owner sends one byte, and with it the descriptors of a channel and of the command's stdio. An idle
 keeper takes them, reads the request from the channel, starts the command in a session of its own, and writes::
 
     started PID      or      failed ERRNO folder|program      then      ended CODE      (below zero: the signal)
 
-In between hilum may write a time in seconds: ask the command to go with SIGTERM, and end the tree after that time. Warden
+In between the owner may write a time in seconds: ask the command to go with SIGTERM, and end the tree after that time. Warden
 and keepers are subreapers: a process that outlives its parent becomes their child, and neither ``setsid`` nor a double fork
 changes that.
 
@@ -18,7 +18,7 @@ changes that.
 - The channel ends: nobody wants the command any more; its tree is ended.
 - The warden dies: each keeper's lifeline ends, and with it the keeper's tree.
 - A keeper dies: its tree becomes the warden's children, and is ended.
-- hilum dies: its end of every socket closes, and all of the above happens.
+- The owner dies: its end of every socket closes, and all of the above happens.
 
 It runs outside the package, on nothing but the standard library's fast parts, so that start and fork stay cheap. Where
 there are no subreapers (not Linux) the same code ends the command's process group and no more.
@@ -71,7 +71,7 @@ def settle() -> int:
         A descriptor that the numbers of signals can be read from.
     """
     if contained():
-        import ctypes  # a third of the warden's start; hilum itself imports this module and does not need it
+        import ctypes  # a third of the warden's start; the owner may import this module and does not need it
 
         ctypes.pythonapi.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     wake, noted = os.pipe()
@@ -264,7 +264,7 @@ def run(channel: int, lifelines: Sequence[int], wake: int, stdio: Sequence[int],
 
 
 def be_keeper(sock: _socket.socket, news: int, seats: int, lifeline: int) -> None:
-    """Wait for a request on hilum's socket, tell the warden of it, see to it, and wait again if there is a free seat."""
+    """Wait for a request on the owner's socket, tell the warden of it, see to it, and wait again if there is a free seat."""
     wake = settle()
     poll, seat = watch(sock.fileno(), lifeline), b""
     while lifeline not in dict(poll.poll()):
@@ -284,7 +284,7 @@ def be_keeper(sock: _socket.socket, news: int, seats: int, lifeline: int) -> Non
                 request = marshal.load(file)
                 run(channel, [lifeline], wake, [*(stdin or [os.dup(0)]), stdout, stderr], request)
             seat = seat or os.read(seats, 1)
-        except (EOFError, BlockingIOError):  # hilum has thought better of it; no seat is free
+        except (EOFError, BlockingIOError):  # the owner has thought better of it; no seat is free
             return
         os.write(news, b"-")
 
@@ -301,7 +301,7 @@ def serve(fd: int, owner: int) -> None:
     (lifeline, grip), (told, news), (seats, seat) = os.pipe(), os.pipe(), os.pipe()
     os.set_blocking(seats, False)
     os.write(seat, b"-" * SEATS)
-    # A process that hilum forked may hold a copy of the socket, so hilum itself is watched as well.
+    # A process that the owner forked may hold a copy of the socket, so the owner itself is watched as well.
     poll = watch(told, wake, *watch_process(owner))
     poll.register(fd, 0)  # its end only: what comes is for the keepers
     keepers: set[int] = set()

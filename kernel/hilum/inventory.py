@@ -1,0 +1,131 @@
+"""``hilum plugins``: what is installed and how it is doing, and blocking a plugin. Works with every plugin broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+import tomllib
+from contextlib import redirect_stdout, suppress
+from pathlib import Path
+from typing import Any
+
+from hilum.discovery import EntryPoint, entry_points, normal
+from hilum.errors import E_BAD_ARGS, E_SETTINGS, HilumError, UsageError, unknown
+from hilum.settings import FILE, KernelSettings, PluginSettings, config_folder, load
+
+USAGE = """usage: hilum plugins [list | show [NAME …] | block NAME | unblock NAME] [--json]
+list (the default) imports one plugin after another; show opens a session of its own, to see their tools and faults, too;
+block and unblock change the list of plugins that are never loaded, in your settings.toml."""
+
+
+def main(argv: list[str]) -> int:
+    """Run ``hilum plugins``; gives the exit code."""
+    action, *names = [word for word in argv if not word.startswith("-")] or ["list"]
+    if "-h" in argv or "--help" in argv:
+        print(USAGE)
+        return 0
+    right = {"list": not names, "show": True, "block": len(names) == 1, "unblock": len(names) == 1}.get(action)
+    if not right or any(word.startswith("-") and word != "--json" for word in argv):
+        raise UsageError(f"hilum plugins does not take {' '.join(argv)!r}.", code=E_BAD_ARGS, hint=USAGE)
+    installed = {point.name: point for point in entry_points() if point.group == "hilum"}
+    for name in names:
+        if name not in installed:
+            raise unknown("plugin", name, installed, hint="No plugin is installed.")
+    if action in ("block", "unblock"):
+        return _block(names[0], action == "block")
+    chosen = load([KernelSettings], known=None, strict=False).get(KernelSettings).plugins
+    rows = [_row(installed[name], chosen) for name in names or installed]
+    if action == "show":
+        _add_details(rows)
+    print(json.dumps(rows, indent=1) if "--json" in argv else "\n".join(map(_text, rows)))
+    return 0
+
+
+def _row(point: EntryPoint, chosen: PluginSettings) -> dict[str, Any]:
+    """Import a plugin, whatever it does, and describe it."""
+    row: dict[str, Any] = {"name": point.name, "version": point.version, "distribution": point.distribution}
+    row |= {"state": "ready", "error": "", "milliseconds": 0.0, "hooks": []}
+    out = chosen.allow is not None and normal(point.name) not in map(normal, chosen.allow)
+    if out or normal(point.name) in map(normal, chosen.block):
+        return row | {"state": "blocked", "error": f"by the setting plugins.{'allow' if out else 'block'}"}
+    began = time.perf_counter()
+    try:
+        with redirect_stdout(sys.stderr):
+            row["hooks"] = [n for n, value in vars(point.load()).items() if hasattr(value, "hilum_impl")]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plugin may do anything when it is imported, even leave
+        row |= {"state": "failed", "error": f"{type(error).__name__}: {error}"}
+    return row | {"milliseconds": round((time.perf_counter() - began) * 1000, 1)}
+
+
+def _add_details(rows: list[dict[str, Any]]) -> None:
+    """Open a kernel and a session in memory: what is off there, tools, faults."""
+    import trio  # with all that follows, only where it is needed
+
+    from hilum.kernel import open_kernel
+    from hilum.store import MemoryStore
+
+    async def look() -> None:
+        wanted = [row["name"] for row in rows if row["state"] == "ready"]
+        async with open_kernel(wanted, store=MemoryStore()) as kernel, kernel.open_session() as session:
+            for row in rows:
+                row["tools"] = [f"{t.name} ({t.risk})" for t in session.tools.values() if t.plugin == row["name"]]
+                row["faults"] = [f"{f.hook}: {f}" for f in kernel.faults if f.plugin == row["name"]]
+                if row["faults"]:
+                    row["state"] = kernel.host.plugins[row["name"]].state
+
+    try:
+        trio.run(look)
+    except HilumError as error:
+        print(f"hilum: {error.code}: tools cannot be shown. {_plain(str(error))}", file=sys.stderr)
+
+
+def _text(row: dict[str, Any]) -> str:
+    head = f"{row['name']:15} {row['version']:10} {row['state']:8} {row['milliseconds']:6.1f} ms  {row['distribution']}"
+    shown = [(key, row.get(key) or []) for key in ("error", "hooks", "tools", "faults")]
+    details = (f"\n    {key}: {_plain(', '.join([v] if isinstance(v, str) else v))}" for key, v in shown if v)
+    return head + "".join(details)
+
+
+def _plain(text: str) -> str:
+    """Write foreign text so that a terminal obeys nothing in it."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _block(name: str, block: bool) -> int:
+    """Write the list of blocked plugins into the user's settings; nothing else may change, or nothing is written."""
+    path = Path(os.path.realpath(config_folder() / FILE))
+    try:
+        text = path.read_bytes().decode() if path.exists() else ""
+        data = tomllib.loads(text)
+        before = data.get("plugins", {}).get("block", [])
+        wanted = [known for known in before if normal(known) != normal(name)] + [name] * block
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = path.with_suffix(".new")
+        new.write_bytes(_changed(text, data, wanted).encode())
+        new.chmod(path.stat().st_mode & 0o777 if text else 0o600)
+        new.replace(path)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        hint = f'Change it by hand: "{name}" {"joins" if block else "leaves"} the list block under [plugins].'
+        raise HilumError(f"{path} cannot be changed safely: {error}.", code=E_SETTINGS, hint=hint) from None
+    print(f"{name} is {'blocked' if block else 'not blocked'} in {path}.")
+    return 0
+
+
+def _changed(text: str, data: dict[str, Any], wanted: list[str]) -> str:
+    """Put the list where it stands (in its table, dotted) or at the end; the result is read and compared."""
+    line = f"block = {json.dumps(wanted, ensure_ascii=False)}"
+    old = r"block[ \t]*=[ \t]*\[[^\]#]*\]"
+    for changed in (
+        re.sub(rf"(?ms)^(\[plugins\](?:(?!^\[).)*?^[ \t]*|plugins\.){old}", lambda m: m[1] + line, text, count=1),
+        re.sub(r"(?m)^\[plugins\].*$", lambda m: f"{m[0]}\n{line}", text, count=1),
+        f"{text}\n[plugins]\n{line}\n".lstrip("\n"),
+    ):
+        with suppress(tomllib.TOMLDecodeError):
+            if tomllib.loads(changed) == data | {"plugins": data.get("plugins", {}) | {"block": wanted}}:
+                return changed
+    raise ValueError("its form is unusual")

@@ -1,0 +1,22 @@
+"""Child processes that end with their owner: whole trees of them, however it dies.
+
+Names are loaded at first use, so that the script ``hilum-warden``, which needs nothing but ``warden``, starts fast.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilum_warden.client import GRACE, Command, Completed, Process, ProcessError, Warden
+    from hilum_warden.warden import contained
+else:
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        home = "warden" if name == "contained" else "client"
+        value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+        return value
+
+
+__all__ = ["GRACE", "Command", "Completed", "Process", "ProcessError", "Warden", "contained"]

@@ -1,0 +1,372 @@
+"""The client of the warden: start commands with trio, talk to them, and end them.
+
+Every command runs under the warden (see ``warden``): when it exits, is stopped or cancelled, and when the process that
+asked for it dies in whatever way, nothing that it started is left running.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import socket
+import sys
+import time
+from array import array
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from errno import EINVAL, ENOENT
+from subprocess import DEVNULL
+from typing import ClassVar, Self
+
+import attrs
+import trio
+
+GRACE = 0.15
+"""Seconds between SIGTERM and SIGKILL where a caller names none: stopping the most stubborn command stays below 0.2."""
+
+_PATIENCE = 4.5  # seconds for the keeper to end a tree, beyond the grace given to it
+_DRAIN = 2.0  # seconds to read what an ended command has left in its pipes
+_LOST = "The process that watches over this command was ended from outside, and the command with it."
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_START = "import sys; sys.path.append(sys.argv[1]); import warden; warden.serve(int(sys.argv[2]), int(sys.argv[3]))"
+
+
+class ProcessError(Exception):
+    """A command could not be started, or what watches over it was killed.
+
+    Args:
+        message: What happened, one sentence.
+        hint: What to do next, one sentence.
+    """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+
+@attrs.frozen
+class Command:
+    """A child process before it starts.
+
+    Args:
+        argv: Program and arguments; no shell is involved.
+        cwd: Absolute path of the working directory; that of this process by default.
+        env: The whole environment of the child; that of this process by default.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str = attrs.field(factory=os.getcwd)
+    env: dict[str, str] = attrs.field(factory=lambda: dict(os.environ))
+
+
+@attrs.frozen
+class Completed:
+    """How a command ended.
+
+    Args:
+        returncode: Exit code; below zero, the number of the signal that ended the command.
+        stdout: What was written to standard output. Where the limit cut something out, a line in its place says so.
+        stderr: The same for standard error.
+        seconds: How long the command took.
+        dropped: Bytes cut out of the middle of both together.
+    """
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+    seconds: float
+    dropped: int
+
+
+class Warden:
+    """The process that holds all child processes of its owner.
+
+    It starts with the first command, and again with the next one if it was killed. An async context manager: leaving it
+    ends every process that is still there, and waits for that.
+    """
+
+    error: ClassVar[type[ProcessError]] = ProcessError
+    """The class of what is raised, for a subclass to replace."""
+
+    def __init__(self) -> None:
+        self._lock = trio.Lock()
+        self._socket: trio.socket.SocketType | None = None
+        self._process: trio.Process | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End every process, and wait until they and the warden are gone. A later command would start a new warden."""
+        if self._socket is not None:
+            self._socket.close()
+        if self._process is not None:
+            with trio.move_on_after(2 * _PATIENCE, shield=True):
+                await self._process.wait()
+        self._socket = self._process = None
+
+    async def run(
+        self,
+        command: Command,
+        *,
+        input: bytes = b"",
+        on_output: Callable[[str, bytes], None] | None = None,
+        limit: int = 1_000_000,
+        grace: float = GRACE,
+    ) -> Completed:
+        """Run a command to its end. If this is cancelled, the whole tree is ended before the cancellation goes on.
+
+        Args:
+            command: What to run.
+            input: What the command reads on standard input; without it, standard input is empty.
+            on_output: Called with ``"stdout"`` or ``"stderr"`` and each chunk as it comes. What it raises ends the command.
+            limit: Bytes to keep of each stream: its head and its tail.
+            grace: Seconds between SIGTERM and SIGKILL when this is cancelled.
+
+        Raises:
+            ProcessError: The command could not be started, or its keeper was killed.
+        """
+        begun = time.perf_counter()
+        stdout, stderr, code = _Window(limit), _Window(limit), 0
+        faults: list[Exception] = []
+
+        async def pump(name: str, stream: trio.lowlevel.FdStream, window: _Window) -> None:
+            try:
+                while chunk := bytes(await stream.receive_some(65536)):
+                    window.add(chunk)
+                    if on_output is not None:
+                        on_output(name, chunk)
+            except Exception as error:  # it reaches the caller as it is, not in a group
+                faults.append(error)
+                nursery.cancel_scope.cancel()
+
+        async def feed(stream: trio.lowlevel.FdStream) -> None:
+            with suppress(trio.BrokenResourceError):  # the command need not read all of it
+                await stream.send_all(input)
+            stream.close()
+
+        async with (
+            self.open(command, stdin=bool(input), grace=grace) as process,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(pump, "stdout", process.stdout, stdout)
+            if process.stderr is not None:
+                nursery.start_soon(pump, "stderr", process.stderr, stderr)
+            if process.stdin is not None:
+                nursery.start_soon(feed, process.stdin)
+            try:
+                code = await process.wait()
+            except ProcessError as error:
+                faults.append(error)
+            # Nobody is left to write, unless a descriptor was given away to a process from elsewhere.
+            nursery.cancel_scope.deadline = trio.current_time() + _DRAIN
+        if faults:
+            raise faults[0]
+        seconds = time.perf_counter() - begun
+        return Completed(code, stdout.value(), stderr.value(), seconds, stdout.dropped + stderr.dropped)
+
+    @asynccontextmanager
+    async def open(
+        self, command: Command, *, stdin: bool = False, merge: bool = False, grace: float = GRACE
+    ) -> AsyncIterator[Process]:
+        """Start a command and talk to it; leaving the block ends its whole tree.
+
+        Args:
+            command: What to start.
+            stdin: Whether the command gets a pipe to read from; otherwise its standard input is empty.
+            merge: Whether standard error goes where standard output goes.
+            grace: Seconds between SIGTERM and SIGKILL when the block is left.
+
+        Raises:
+            ProcessError: The command could not be started.
+        """
+        if not command.argv:
+            raise self.error("There is no command to run.", hint="Name a program.")
+        ours, theirs = socket.socketpair()
+        given = [theirs.detach()]
+
+        def pipe(kept: int) -> trio.lowlevel.FdStream:
+            ends = os.pipe()
+            given.append(ends[1 - kept])
+            return trio.lowlevel.FdStream(ends[kept])
+
+        stdout, stderr = pipe(0), None if merge else pipe(0)
+        if merge:
+            given.append(os.dup(given[1]))
+        channel = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+        process = Process(channel, pipe(1) if stdin else None, stdout, stderr, self.error)
+        try:
+            try:
+                await self._admit(given)
+            finally:
+                for descriptor in given:
+                    os.close(descriptor)
+            await process._begin(command)
+            yield process
+        finally:
+            await process._finish(grace)
+
+    async def _admit(self, descriptors: Sequence[int]) -> None:
+        """Hand over a command's channel, standard output, error and, if there is one, input; the caller closes its own."""
+        message = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))]
+        async with self._lock:
+            if self._process is not None and self._process.returncode is not None:
+                await self.aclose()
+            try:
+                await (self._socket or await self._start()).sendmsg([b"+"], message)
+            except OSError:  # it is just being killed from outside: a new one takes its place
+                await self.aclose()
+                await (await self._start()).sendmsg([b"+"], message)
+
+    async def _start(self) -> trio.socket.SocketType:
+        if not hasattr(os, "fork"):
+            raise self.error("Commands cannot be run on this system.", hint="Use Linux or macOS.")
+        ours, theirs = socket.socketpair()
+        self._socket = trio.socket.from_stdlib_socket(ours)
+        with theirs:
+            fd = theirs.fileno()
+            argv = [sys.executable, "-I", "-S", "-c", _START, _FOLDER, str(fd), str(os.getpid())]
+            self._process = await trio.lowlevel.open_process(
+                argv, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, pass_fds=[fd], start_new_session=True
+            )
+        return self._socket
+
+
+@attrs.define(eq=False)
+class Process:
+    """A running command, from ``Warden.open``.
+
+    Args:
+        channel: The connection to the command's keeper.
+        stdin: Where to write to the command, if that was asked for.
+        stdout: What the command writes to standard output.
+        stderr: What it writes to standard error; ``None`` where that is merged into standard output.
+        error: The class of what is raised.
+        pid: The command's process id.
+    """
+
+    _channel: trio.SocketStream
+    stdin: trio.lowlevel.FdStream | None
+    stdout: trio.lowlevel.FdStream
+    stderr: trio.lowlevel.FdStream | None
+    _error: type[ProcessError] = ProcessError
+    pid: int = 0
+    _heard: bytes = b""
+    _end: list[str] = attrs.Factory(list)
+    _lock: trio.Lock = attrs.Factory(trio.Lock)
+
+    async def wait(self) -> int:
+        """Wait until the command has exited and its whole tree is gone.
+
+        Returns:
+            The exit code; below zero, the number of the signal that ended the command.
+
+        Raises:
+            ProcessError: The warden or the keeper was killed from outside, and the command was ended with it.
+        """
+        async with self._lock:
+            while not self._end or self._end[0] == "started":
+                self._end = await self._report()
+        if self._end[0] == "lost":
+            raise self._error(_LOST, hint="Run it again if it is safe to repeat.")
+        return int(self._end[1])
+
+    async def stop(self, grace: float = GRACE) -> int:
+        """End the command and its whole tree.
+
+        Args:
+            grace: Seconds between SIGTERM, which the command's process group gets, and SIGKILL, which nothing survives.
+
+        Returns:
+            The exit code, as for ``wait``.
+
+        Raises:
+            ProcessError: As for ``wait``.
+        """
+        try:
+            if not self.pid:
+                self._channel.socket.shutdown(socket.SHUT_WR)  # the request is half sent, or not started yet
+            elif not self._end:
+                await self._channel.socket.send(b"%f\n" % max(grace, 0))
+        except OSError:  # it has just ended
+            pass
+        return await self.wait()
+
+    async def _begin(self, command: Command) -> None:
+        """Send the request, and wait until the command runs."""
+        try:
+            env = {os.fsencode(name): os.fsencode(value) for name, value in command.env.items()}
+            request = marshal.dumps(([os.fsencode(arg) for arg in command.argv], os.fsencode(command.cwd), env))
+        except UnicodeEncodeError:
+            raise self._refused(command, EINVAL, "program") from None
+        with suppress(trio.BrokenResourceError):  # the report says why
+            await self._channel.send_all(request)
+        report = await self._report()
+        if report[0] == "failed":
+            raise self._refused(command, int(report[1]), report[2])
+        if report[0] == "lost":
+            self._end = report
+            await self.wait()
+        self.pid = int(report[1])
+
+    async def _report(self) -> list[str]:
+        while b"\n" not in self._heard:
+            more = b""
+            with suppress(trio.BrokenResourceError):
+                more = await self._channel.receive_some()
+            if not more:
+                return ["lost"]
+            self._heard += more
+        line, _, self._heard = self._heard.partition(b"\n")
+        return line.decode().split()
+
+    async def _finish(self, grace: float) -> None:
+        """End the tree if it is still there, whatever happens around; then close everything."""
+        with trio.move_on_after(grace + _PATIENCE, shield=True), suppress(ProcessError):
+            await self.stop(grace)
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+        self._channel.socket.close()
+
+    def _refused(self, command: Command, number: int, what: str) -> ProcessError:
+        program, reason = command.argv[0], os.strerror(number).lower()
+        if what == "folder":
+            message = f"The working directory {command.cwd!r} cannot be used: {reason}."
+            return self._error(message, hint="Name a folder that exists.")
+        if number == ENOENT and "/" not in program:
+            message = f"There is no program {program!r} on the PATH."
+            return self._error(message, hint="Check the name, or install it.")
+        message = f"The program {program!r} cannot be started: {reason}."
+        return self._error(message, hint="Check its path, mode and arguments.")
+
+
+class _Window:
+    """The head and the tail of a stream, ``limit`` bytes in all."""
+
+    def __init__(self, limit: int) -> None:
+        self._half = max(limit // 2, 1)
+        self._head, self._tail, self._total = bytearray(), bytearray(), 0
+
+    def add(self, chunk: bytes) -> None:
+        free = self._half - len(self._head)
+        self._head += chunk[:free]
+        self._tail += chunk[free:]
+        self._total += len(chunk)
+        if len(self._tail) > 2 * self._half + 65536:  # not each time, as it moves the tail
+            del self._tail[: -self._half]
+
+    @property
+    def dropped(self) -> int:
+        return max(self._total - 2 * self._half, 0)
+
+    def value(self) -> bytes:
+        mark = b"\n[... %d bytes left out ...]\n" % self.dropped if self.dropped else b""
+        return bytes(self._head + mark + self._tail[-self._half :])

@@ -1,0 +1,134 @@
+"""Stopping ``hilum run``: signals once and twice, stubborn children, and going on afterwards."""
+
+import json
+import os
+import signal
+
+import pytest
+import trio
+from hilum.messages import AssistantMessage, ToolCall
+from hilum_replay import Fault
+
+# Ignores what it can, and leaves a child in a session of its own behind.
+STUBBORN = """
+import os, signal, sys, time
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+open(f"pid-{os.getpid()}", "w").close()
+time.sleep(60)
+"""
+
+
+def pids(cli):
+    """The processes of the stubborn command."""
+    return [int(path.name.partition("-")[2]) for path in cli.workspace.glob("pid-*")]
+
+
+async def read_all(stream):
+    """Everything a stream gives until its end."""
+    data = b""
+    async for piece in stream:
+        data += piece
+    return data.decode()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+async def test_a_signal_stops_the_run_and_everything_it_started(cli, asks, wait_until, gone, number, code):
+    """A final stopped event, no process left, and how to go on."""
+    (cli.workspace / "stubborn.py").write_text(STUBBORN)
+    async with cli.model(asks("run_terminal_cmd", command="python3 stubborn.py")):
+        async with cli.started("run", "go", "--approve", "auto") as process:
+            await wait_until(lambda: len(pids(cli)) == 2)
+            began = trio.current_time()
+            process.send_signal(number)
+            said = await read_all(process.stderr)
+            assert await process.wait() == code
+            assert trio.current_time() - began < 5
+    assert all(gone(pid) for pid in pids(cli))
+    assert "stopped" in said
+    (info,) = json.loads((await cli("sessions", "list", "--json")).out)
+    assert f"hilum run --resume {info['id']}" in said
+    assert info["state"] == "stopped"
+    shown = (await cli("sessions", "show", info["id"], "--events")).out
+    assert '"type":"run_ended","state":"stopped"' in shown
+
+
+async def test_a_second_signal_leaves_at_once_and_nothing_behind(cli, asks, wait_until, gone):
+    """Even with a plugin that does not let itself be cancelled."""
+    (cli.workspace / "stubborn.py").write_text(STUBBORN)
+    plugin = cli.folder / "plugins"
+    plugin.mkdir()
+    (plugin / "hilum_sticky.py").write_text(
+        "import trio\nfrom hilum import tool, hookimpl\n"
+        "@tool(risk='read')\nasync def stick() -> str:\n    '''Never ends.'''\n"
+        "    open('stuck', 'w').close()\n"
+        "    with trio.CancelScope(shield=True):\n        await trio.sleep_forever()\n"
+        "@hookimpl\ndef provide_tools():\n    return [stick]\n"
+    )
+    info = plugin / "hilum_sticky-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hilum-sticky\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[hilum]\nsticky = hilum_sticky\n")
+    calls = (ToolCall("a", "stick", "{}"), ToolCall("b", "run_terminal_cmd", '{"command": "python3 stubborn.py"}'))
+    async with cli.model(AssistantMessage(calls, stop="calls")):
+        async with cli.started("run", "go", "--approve", "auto", PYTHONPATH=str(plugin)) as process:
+            await wait_until(lambda: len(pids(cli)) == 2 and (cli.workspace / "stuck").exists())
+            process.send_signal(signal.SIGINT)
+            with trio.move_on_after(1):
+                await process.wait()
+            assert process.returncode is None
+            process.send_signal(signal.SIGINT)
+            with trio.fail_after(1):
+                assert await process.wait() == 130
+    await wait_until(lambda: all(gone(pid) for pid in pids(cli)))
+
+
+async def test_a_stop_before_the_answer_is_clean(cli):
+    """While the model is silent."""
+    async with cli.model("never", faults=[Fault(delay=60)]) as server:
+        async with cli.started("run", "go", "--output-format", "json") as process:
+            with trio.fail_after(20):
+                while not server.count:
+                    await trio.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            result = json.loads(await read_all(process.stdout))
+            assert await process.wait() == 130
+    assert (result["state"], result["code"]) == ("stopped", "E_STOPPED")
+
+
+async def test_a_stop_while_it_waits_for_standard_input(cli):
+    """Nothing runs yet, and nothing needs to be unwound."""
+    reading, writing = os.pipe()
+    try:
+        process = await trio.lowlevel.open_process(
+            cli.argv("run", "go"), stdin=reading, stderr=-1, stdout=-1, cwd=cli.workspace, env=cli.env
+        )
+        assert "reading standard input" in (await process.stderr.receive_some()).decode()
+        process.send_signal(signal.SIGINT)
+        with trio.fail_after(5):
+            assert await process.wait() == 130
+        assert b"Traceback" not in await process.stderr.receive_some()
+        await process.stdout.aclose()
+        await process.stderr.aclose()
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+async def test_a_killed_run_goes_on_where_it_was(cli, asks, wait_until):
+    """--resume without a prompt; the finished call is not run again."""
+    log = cli.workspace / "log.txt"
+    calls = [asks("run_terminal_cmd", command="echo once >> log.txt"), asks("run_terminal_cmd", command="touch begun; sleep 60", id="c2")]
+    async with cli.model(*calls, "All done."):
+        async with cli.started("run", "go", "--approve", "auto") as process:
+            await wait_until((cli.workspace / "begun").exists)
+            process.kill()
+            await process.wait()
+        done = await cli("run", "--resume", "--approve", "auto")
+    assert (done.code, done.out) == (0, "All done.\n"), done.err
+    assert log.read_text() == "once\n"
+    assert "E_INTERRUPTED" in done.err

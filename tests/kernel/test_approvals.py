@@ -1,0 +1,216 @@
+"""Approvals: asked, answered, remembered, too late, and with nobody there."""
+
+import pytest
+import trio
+from hilum import Mode, UsageError, ask, tool
+from hilum.errors import E_APPROVAL_TIMEOUT, E_DENIED, E_REJECTED
+from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, CallStarted, StateChanged
+from hilum.testing import plugin, use
+
+
+@pytest.fixture
+def ran():
+    return []
+
+
+@pytest.fixture
+def tools(ran):
+    """A reading, a writing and an executing tool that note what they did."""
+
+    @tool(risk="read")
+    def look(n: int = 0) -> str:
+        """Look."""
+        ran.append(("look", n))
+        return "seen"
+
+    @tool(risk="write", writes="path")
+    def write(path: str, n: int = 0) -> str:
+        """Write."""
+        ran.append(("write", n))
+        return "written"
+
+    @tool
+    def execute(n: int = 0) -> str:
+        """Execute."""
+        ran.append(("execute", n))
+        return "executed"
+
+    return plugin("tools", look, write, execute)
+
+
+async def test_accepted_call_runs_after_the_answer(bench, tools, ran):
+    """Nothing happens before the yes; the request says what would run, why, and until when."""
+    kit = await bench(tools, answers=[use("execute", n=1), "ok"], approve="ask_first")
+    run = await kit.start("x")
+    asked = await kit.wait_for(ApprovalAsked)
+    assert ran == []
+    assert (asked.call.name, asked.call.arguments, asked.risk) == ("execute", '{"n":1}', "execute")
+    assert 290 < asked.deadline - asked.at <= 300
+    assert kit.of(StateChanged)[-1].state == "waiting_for_approval"
+    kit.session.answer(asked.id, True)
+    with kit.guard():
+        assert (await run.wait()).state == "completed"
+    assert ran == [("execute", 1)]
+    assert [
+        type(e) for e in kit.events if isinstance(e, ApprovalAsked | ApprovalAnswered | CallStarted | CallDone)
+    ] == [
+        ApprovalAsked,
+        ApprovalAnswered,
+        CallStarted,
+        CallDone,
+    ]
+
+
+async def test_rejection_and_its_reason_go_to_the_model(bench, tools, ran):
+    """The model reads why not, and the run goes on."""
+    kit = await bench(tools, answers=[use("execute"), "Then I will ask."], approve="ask_first")
+    run = await kit.start("x")
+    asked = await kit.wait_for(ApprovalAsked)
+    kit.session.answer(asked.id, False, reason="Use make instead.")
+    with kit.guard():
+        assert (await run.wait()).text == "Then I will ask."
+    assert ran == []
+    assert kit.results[0].code == E_REJECTED
+    assert "Use make instead." in kit.requests[1].messages[-1].results[0].text
+
+
+async def test_silence_is_a_rejection_after_five_minutes(bench, tools, ran, autojump_clock):
+    """Nobody answers: the call is refused, and the run ends by itself."""
+    kit = await bench(tools, answers=[use("execute"), "ok"], approve="ask_first")
+    began = trio.current_time()
+    assert (await kit.run("x")).state == "completed"
+    assert trio.current_time() - began == pytest.approx(300)
+    answered = kit.of(ApprovalAnswered)[0]
+    assert (answered.accepted, answered.by) == (False, "timeout")
+    assert kit.results[0].code == E_APPROVAL_TIMEOUT
+    assert ran == []
+
+
+async def test_time_to_answer_is_a_setting(bench, tools, autojump_clock):
+    """approval_timeout says how long."""
+    kit = await bench(tools, answers=[use("execute"), "ok"], approve="ask_first", settings={"approval_timeout": 7.0})
+    began = trio.current_time()
+    await kit.run("x")
+    assert trio.current_time() - began == pytest.approx(7)
+
+
+async def test_headless_session_refuses_what_it_would_ask(bench, tools, ran):
+    """Nobody is there: what needs a yes is refused with the reason, at once; reading and auto still work."""
+    answers = [use("execute") + use("look"), "ok"]
+    kit = await bench(tools, answers=answers, approve="ask_first", kind="headless")
+    await kit.run("x")
+    assert kit.result("execute").code == E_DENIED
+    assert "execute can execute" in kit.result("execute").text
+    assert kit.of(ApprovalAsked) == []
+    assert ran == [("look", 0)]
+    kit.session.set(approve="auto")
+    assert (await kit.call("execute")).text == "executed"
+
+
+async def test_readonly_refuses_whatever_changes_something(bench, tools, ran):
+    """Under readonly nothing is asked."""
+    kit = await bench(tools, approve="readonly")
+    assert (await kit.call("write", path="a")).code == E_DENIED
+    assert (await kit.call("execute")).code == E_DENIED
+    assert (await kit.call("look")).code == ""
+    assert ran == [("look", 0)]
+
+
+async def test_yes_for_the_session_is_remembered_for_that_tool_only(bench, tools, ran):
+    """Later calls of the tool run unasked; another tool is asked."""
+    kit = await bench(tools, answers=[use("execute", n=1), "ok"], approve="ask_first")
+    run = await kit.start("x")
+    asked = await kit.wait_for(ApprovalAsked)
+    kit.session.answer(asked.id, True, remember="session")
+    with kit.guard():
+        await run.wait()
+    assert (await kit.call("execute", n=2)).text == "executed"
+    assert len(kit.of(ApprovalAsked)) == 1
+    kit.model.next(use("write", path="a"), "ok")
+    run = await kit.start("y")
+    second = await kit.wait_for(ApprovalAsked, after=asked.seq)
+    assert second.call.name == "write"
+    kit.session.answer(second.id, False)
+    with kit.guard():
+        await run.wait()
+    assert ran == [("execute", 1), ("execute", 2)]
+
+
+async def test_waiting_call_does_not_hold_back_its_siblings(bench, tools, ran):
+    """Allowed calls of the same answer run while one waits; the model goes on when all have ended."""
+    kit = await bench(
+        tools, answers=[use("execute", n=1) + use("look", n=2) + use("look", n=3), "ok"], approve="ask_first"
+    )
+    run = await kit.start("x")
+    asked = await kit.wait_for(ApprovalAsked)
+    await kit.wait_for(CallDone, lambda done: done.result.call_id == "call-2")
+    await kit.wait_for(CallDone, lambda done: done.result.call_id == "call-3")
+    assert sorted(ran) == [("look", 2), ("look", 3)]
+    assert len(kit.requests) == 1
+    kit.session.answer(asked.id, True)
+    with kit.guard():
+        await run.wait()
+    assert [result.name for result in kit.requests[1].messages[-1].results] == ["execute", "look", "look"]
+
+
+async def test_each_of_several_open_approvals_is_answered_by_its_id(bench, tools, ran):
+    """Answers go to the call they belong to, in whatever order they come."""
+    kit = await bench(tools, answers=[use("execute", n=1) + use("execute", n=2), "ok"], approve="ask_first")
+    run = await kit.start("x")
+    by_call = {}
+    for n in (1, 2):
+        asked = await kit.wait_for(ApprovalAsked, lambda e, n=n: e.call.arguments == f'{{"n":{n}}}')
+        by_call[n] = asked.id
+    kit.session.answer(by_call[2], True)
+    kit.session.answer(by_call[1], False, reason="no")
+    with kit.guard():
+        await run.wait()
+    assert ran == [("execute", 2)]
+    assert [result.code for result in kit.results] == [E_REJECTED, ""]
+
+
+async def test_answer_to_nothing_open_is_an_error(bench, tools):
+    """An unknown id, one that was answered, and one whose run was stopped."""
+    kit = await bench(tools, answers=[use("execute"), "ok", use("execute", n=2)], approve="ask_first")
+    with pytest.raises(UsageError, match="no open approval 'nothing'"):
+        kit.session.answer("nothing", True)
+    run = await kit.start("x")
+    asked = await kit.wait_for(ApprovalAsked)
+    kit.session.answer(asked.id, True)
+    with pytest.raises(UsageError):
+        kit.session.answer(asked.id, False)
+    with kit.guard():
+        await run.wait()
+    run = await kit.start("y")
+    second = await kit.wait_for(ApprovalAsked, after=asked.seq)
+    run.stop()
+    with kit.guard():
+        await run.wait()
+    with pytest.raises(UsageError):
+        kit.session.answer(second.id, True)
+
+
+async def test_mode_may_ask_whatever_the_policy(bench, tools):
+    """A mode that confirms what executes does so under auto, too."""
+    kit = await bench(tools, answers=[use("execute"), "ok"], approve="auto")
+    kit.session.add_mode(Mode("debug", ask=frozenset({"execute"})))
+    kit.session.set(mode="debug")
+    run = await kit.start("x")
+    asked = await kit.wait_for(ApprovalAsked)
+    assert "debug mode" in asked.reason
+    kit.session.answer(asked.id, True)
+    with kit.guard():
+        await run.wait()
+    assert kit.results[0].text == "executed"
+
+
+async def test_gate_may_ask_about_a_reading_tool(bench, tools):
+    """A plugin may have the user asked about anything; its reason is shown."""
+    kit = await bench(tools, plugin("g", on_tool_call=lambda: ask("A secret file.")), answers=[use("look"), "ok"])
+    run = await kit.start("x")
+    asked = await kit.wait_for(ApprovalAsked)
+    assert asked.reason == "A secret file."
+    kit.session.answer(asked.id, True)
+    with kit.guard():
+        await run.wait()
+    assert kit.results[0].text == "seen"

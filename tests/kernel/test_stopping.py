@@ -1,0 +1,163 @@
+"""Stop: wherever a run is, it ends at once, closes what it opened, and the session goes on."""
+
+import os
+
+import pytest
+import trio
+from hilum import Call, tool
+from hilum.errors import E_STOPPED
+from hilum.events import ApprovalAsked, CallDone, CallStarted, ModelStarted, PromptQueued, RunEnded, StateChanged
+from hilum.testing import pause, plugin, say, use
+
+PLACES = ["model", "tool", "approval", "gather_context", "check_answer", "remind"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_stop_ends_a_run_wherever_it_is(bench, place):
+    """The run ends as stopped within 200 ms, its calls are closed, and the next prompt is answered."""
+    there = trio.Event()
+
+    async def reached():
+        there.set()
+        await trio.sleep_forever()
+
+    @tool(risk="execute" if place == "approval" else "read")
+    async def work(call: Call) -> str:
+        """Work."""
+        if place == "tool":
+            await reached()
+        return "worked"
+
+    hooks = {place: reached} if place in ("gather_context", "check_answer", "remind") else {}
+    answers = [say("so ") + pause(trio.Event())] if place == "model" else [use("work"), "ok"]
+    kit = await bench(plugin("tools", work, **hooks), answers=answers, approve="ask_first")
+    run = await kit.start("x")
+    with kit.guard():
+        if place == "model":
+            await kit.wait_for(ModelStarted)
+            await kit.model.asked(1)
+        elif place == "approval":
+            await kit.wait_for(ApprovalAsked)
+        else:
+            await there.wait()
+        began = trio.current_time()
+        run.stop()
+        ended = await run.wait()
+    assert trio.current_time() - began < 0.2
+    assert (ended.state, ended.code) == ("stopped", E_STOPPED)
+    assert kit.of(StateChanged)[-1].state == "stopped"
+    if place in ("tool", "approval"):
+        assert kit.results[0].code == E_STOPPED
+    assert (await again(kit)).state == "completed"
+
+
+async def again(kit):
+    """Prompt once more, with the hook that hung out of the way."""
+    kit.session.hooks.remove("tools", "")
+    kit.session.hooks.closed.clear()
+    kit.model.next("here")
+    return await kit.run("y")
+
+
+async def test_stop_ends_the_processes_of_a_call(bench):
+    """The child process of a running call is gone when the run is."""
+    pids = []
+
+    @tool
+    async def serve(call: Call) -> str:
+        """Serve."""
+        async with call.processes.open(["sleep", "600"]) as process:
+            pids.append(process.pid)
+            call.emit("up")
+            return str(await process.wait())
+
+    kit = await bench(plugin("tools", serve), answers=[use("serve")])
+    run = await kit.start("x")
+    await kit.wait_for(CallStarted)
+    with kit.guard():
+        while not pids:
+            await trio.sleep(0.005)
+        os.kill(pids[0], 0)
+        run.stop()
+        await run.wait()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
+async def test_stop_drops_the_prompts_that_wait(bench):
+    """Each waiting prompt ends as stopped; none of them runs."""
+    kit = await bench(answers=[say("so ") + pause(trio.Event()), "later"])
+    first = await kit.start("one")
+    with kit.guard():
+        await kit.model.asked(1)
+        waiting = [await kit.start("two"), await kit.start("three")]
+        kit.session.stop()
+        states = [(await run.wait()).state for run in [first, *waiting]]
+    assert states == ["stopped"] * 3
+    assert len(kit.requests) == 1
+    assert (await kit.run("four")).text == "later"
+
+
+async def test_prompt_that_is_stopped_before_it_starts_never_runs(bench):
+    """Stop at once after prompt: no request goes out and the state is final."""
+    kit = await bench(answers=["never"])
+    run = await kit.start("x")
+    run.stop()
+    with kit.guard():
+        assert (await run.wait()).state == "stopped"
+    assert kit.requests == []
+    assert kit.session.agents["main"].conversation.state == "stopped"
+
+
+async def test_stop_of_an_idle_session_does_nothing(bench):
+    """There is nothing to stop."""
+    kit = await bench(answers=["hi"])
+    before = len(kit.events)
+    kit.session.stop()
+    assert len(kit.events) == before
+    assert (await kit.run("x")).text == "hi"
+
+
+async def test_session_that_is_left_ends_its_runs(bench):
+    """Leaving the session's block cancels what runs; a resume would go on with it."""
+    kit = await bench(answers=[say("so ") + pause(trio.Event())])
+    async with kit.kernel.open_session(kit.workspace) as other:
+        await other.prompt("x")
+        with kit.guard():
+            await kit.model.asked(1)
+    events = await kit.kernel.store.read(other.id)
+    assert not [event for event in events if isinstance(event, RunEnded)]
+
+
+async def test_stop_of_one_agent_leaves_the_others_alone(bench):
+    """stop(agent) ends that agent's run only."""
+    from hilum import Profile
+
+    go = trio.Event()
+    kit = await bench(answers=[say("a") + pause(go), say("b") + pause(trio.Event())])
+    kit.session.add_agent(Profile("helper"))
+    with kit.guard():
+        main = await kit.start("x")
+        await kit.model.asked(1)
+        helper = await kit.start("y", agent="helper")
+        await kit.model.asked(2)
+        kit.session.stop("helper")
+        assert (await helper.wait()).state == "stopped"
+        go.set()
+        assert (await main.wait()).state == "completed"
+
+
+async def test_prompts_queue_and_run_in_order(bench):
+    """A prompt that comes while the agent works is noted at once and runs next."""
+    go = trio.Event()
+    kit = await bench(answers=[say("1") + pause(go), "2", "3"])
+    with kit.guard():
+        runs = [await kit.start("one")]
+        await kit.model.asked(1)
+        runs += [await kit.start("two"), await kit.start("three")]
+        assert [event.text for event in kit.of(PromptQueued)] == ["one", "two", "three"]
+        go.set()
+        assert [(await run.wait()).text for run in runs] == ["1", "2", "3"]
+    assert [len(request.messages) for request in kit.requests] == [1, 3, 5]
+    assert [event.run for event in kit.of(RunEnded)] == [run.id for run in runs]
+    assert kit.of(CallDone) == []

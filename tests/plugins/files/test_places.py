@@ -1,0 +1,277 @@
+"""Places: files replaced whole or not at all, and near names for what is missing."""
+
+import os
+import stat
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hilum import ToolError, Workspace
+from hilum.errors import E_FAILED, E_FILE_NOT_FOUND, E_PATH_TRAVERSAL, E_STALE
+from hilum_files.places import near, opened, replace
+
+SECRET = b"outside"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A workspace folder with a file, and a secret beside it."""
+    root = tmp_path / "proj"
+    (root / "src").mkdir(parents=True)
+    (root / "src" / "main.py").write_text("print('hello')\n")
+    (tmp_path / "secret.txt").write_bytes(SECRET)
+    (tmp_path / "proj-evil").mkdir()
+    (tmp_path / "proj-evil" / "main.py").write_bytes(SECRET)
+    return root
+
+
+@pytest.fixture
+def workspace(root: Path) -> Workspace:
+    return Workspace(root)
+
+
+@contextmanager
+def running(step: Callable[[], None]) -> Iterator[None]:
+    """Repeat a step in a thread as fast as it goes."""
+    stop = threading.Event()
+
+    def loop() -> None:
+        while not stop.is_set():
+            step()
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+# --- near ----------------------------------------------------------------------------------------------------------------
+
+
+def test_missing_file_suggests_near_paths(workspace: Workspace) -> None:
+    """A file in another folder and a misspelt one are suggested."""
+    for path in ("main.py", "src/mian.py", "lib/main.py"):
+        with pytest.raises(ToolError) as caught:
+            opened(workspace, path).__enter__()
+        assert caught.value.code == E_FILE_NOT_FOUND
+        assert "'src/main.py'" in caught.value.hint
+
+
+def test_looking_for_near_paths_is_bounded(workspace: Workspace, root: Path) -> None:
+    """In a folder of 5,000 files a miss is answered from a part of them, and skipped folders are not looked into."""
+    for number in range(5000):
+        (root / "src" / f"module_{number}.py").touch()
+    (root / "node_modules").mkdir()
+    (root / "node_modules" / "wanted.js").touch()
+    assert near(workspace, "src/modul_77.py")
+    assert near(workspace, "wanted.js") == []
+
+
+def test_near_paths_never_come_from_outside(workspace: Workspace) -> None:
+    """Names beside the workspace are not given away."""
+    assert near(workspace, "secret.txt") == []
+    with pytest.raises(ToolError):
+        near(workspace, "../secret.tx")
+
+
+# --- replace -------------------------------------------------------------------------------------------------------------
+
+
+def test_links_out_are_refused(workspace: Workspace, root: Path, tmp_path: Path) -> None:
+    """Links to a file and to a folder outside are not written through, chained or not."""
+    (root / "file").symlink_to(tmp_path / "secret.txt")
+    (root / "folder").symlink_to("..")
+    (root / "chain").symlink_to("file")
+    for path in ("file", "chain", "folder/secret.txt", "folder/new.txt"):
+        with pytest.raises(ToolError) as caught:
+            replace(workspace, path, b"x")
+        assert caught.value.code == E_PATH_TRAVERSAL
+    assert (tmp_path / "secret.txt").read_bytes() == SECRET
+    assert not (tmp_path / "new.txt").exists()
+
+
+def test_a_link_stays(workspace: Workspace, root: Path) -> None:
+    """A write through a link changes what it points to."""
+    (root / "link").symlink_to("src/main.py")
+    assert replace(workspace, "link", b"new\n") == root / "src" / "main.py"
+    assert (root / "link").is_symlink()
+    assert (root / "src" / "main.py").read_bytes() == b"new\n"
+
+
+def test_swapped_folder_never_takes_a_write(workspace: Workspace, root: Path, tmp_path: Path) -> None:
+    """While a thread swaps a folder for a link out, no write lands outside."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+
+    def swap() -> None:
+        (root / "real").rename(root / "swap")
+        (root / "swap").rename(root / "real")
+        (root / "swap").symlink_to(outside)
+        (root / "swap").unlink()
+
+    (root / "real").mkdir()
+    with running(swap):
+        for _ in range(1000):
+            try:
+                replace(workspace, "swap/name", b"x", make=False)
+            except ToolError:
+                pass
+    assert list(outside.iterdir()) == []
+
+
+def test_special_files_are_not_replaced(workspace: Workspace, root: Path) -> None:
+    """Folders and pipes are refused."""
+    os.mkfifo(root / "pipe")
+    for path in (".", "src", "pipe"):
+        with pytest.raises(ToolError, match="is a"):
+            replace(workspace, path, b"x")
+
+
+def test_write_makes_parents_or_not(workspace: Workspace, root: Path) -> None:
+    """Missing folders are made unless that is not wanted."""
+    replace(workspace, "a/b/c.txt", b"x")
+    assert (root / "a/b/c.txt").read_bytes() == b"x"
+    with pytest.raises(ToolError) as caught:
+        replace(workspace, "d/e.txt", b"x", make=False)
+    assert caught.value.code == E_FILE_NOT_FOUND
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    old = os.umask(0o027)
+    yield
+    os.umask(old)
+
+
+@pytest.mark.usefixtures("umask")
+def test_write_keeps_the_mode(workspace: Workspace, root: Path) -> None:
+    """An existing file keeps its mode, a new one gets what the umask leaves."""
+    (root / "run.sh").write_text("#!/bin/sh\n")
+    (root / "run.sh").chmod(0o755)
+    replace(workspace, "run.sh", b"#!/bin/sh\nexit\n")
+    assert stat.S_IMODE((root / "run.sh").stat().st_mode) == 0o755
+    replace(workspace, "new.txt", b"")
+    assert stat.S_IMODE((root / "new.txt").stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_write_keeps_the_owner(workspace: Workspace, root: Path) -> None:
+    """Root in a container does not take the user's files over."""
+    os.chown(root / "src" / "main.py", 1234, 1234)
+    replace(workspace, "src/main.py", b"x")
+    assert (root / "src" / "main.py").stat().st_uid == 1234
+
+
+def test_hard_links_are_broken(workspace: Workspace, root: Path, tmp_path: Path) -> None:
+    """A write through a hard link to an outside file leaves that file alone."""
+    os.link(tmp_path / "secret.txt", root / "hard")
+    replace(workspace, "hard", b"mine")
+    assert (tmp_path / "secret.txt").read_bytes() == SECRET
+
+
+def test_readers_see_the_old_or_the_new_content(workspace: Workspace, root: Path) -> None:
+    """While a file is written over and over, every read gives one whole version, and no temporary file stays."""
+    versions = [letter * 50_000 for letter in (b"a", b"b")]
+    replace(workspace, "file", versions[0])
+
+    def write() -> None:
+        for version in versions:
+            replace(workspace, "file", version)
+
+    with running(write):
+        for _ in range(300):
+            with opened(workspace, "file") as file:
+                assert file.read() in versions
+    assert sorted(entry.name for entry in root.iterdir()) == ["file", "src"]
+
+
+def test_read_only_file_is_left_alone(workspace: Workspace, root: Path) -> None:
+    """A file that nobody may write is not replaced, although its folder would allow it."""
+    (root / "src" / "main.py").chmod(0o444)
+    with pytest.raises(ToolError, match="read-only"):
+        replace(workspace, "src/main.py", b"x")
+
+
+def test_stale_file_is_left_alone(workspace: Workspace, root: Path) -> None:
+    """A file that changed, or went, since its status was taken is not overwritten."""
+    status = (root / "src" / "main.py").stat()
+    (root / "src" / "main.py").write_text("somebody else was here\n")
+    with pytest.raises(ToolError) as caught:
+        replace(workspace, "src/main.py", b"x", expected=status)
+    assert caught.value.code == E_STALE
+    (root / "src" / "main.py").unlink()
+    with pytest.raises(ToolError):
+        replace(workspace, "src/main.py", b"x", expected=status)
+
+
+@pytest.fixture
+def closed_folder() -> Iterator[Path]:
+    """A workspace whose folder may not be written, seen by a user who is not root."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        root.chmod(0o755)
+        (root / "locked").mkdir()
+        (root / "locked" / "secret").write_text("x")
+        (root / "locked" / "secret").chmod(0o600)
+        user = os.geteuid()
+        (root / "locked").chmod(0o755 if user == 0 else 0o555)
+        if user == 0:
+            os.seteuid(65534)
+        yield root
+        os.seteuid(user)
+        (root / "locked").chmod(0o755)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a file of another user")
+def test_missing_permissions_are_told(closed_folder: Path) -> None:
+    """What the system refuses becomes a sentence with the reason."""
+    workspace = Workspace(closed_folder)
+    for use in (
+        lambda: replace(workspace, "locked/new", b"x"),
+        lambda: replace(workspace, "locked/a/b", b"x"),
+        lambda: opened(workspace, "locked/secret").__enter__(),
+    ):
+        with pytest.raises(ToolError, match="Permission denied") as caught:
+            use()
+        assert caught.value.code == E_FAILED
+
+
+def test_odd_names(workspace: Workspace, root: Path) -> None:
+    """Names with newlines, Unicode and bytes that are no text work, and errors about them can be encoded."""
+    for name in ("a\nb", "dürüm 🥙.txt", "-rf", "\udcff"):
+        replace(workspace, name, b"x")
+        assert (root / name).read_bytes() == b"x"
+    with pytest.raises(ToolError) as caught:
+        opened(workspace, "missing\udcff\n").__enter__()
+    assert str(caught.value).encode()
+
+
+def test_nothing_is_left_open(workspace: Workspace) -> None:
+    """Successes and failures alike give all descriptors back."""
+    before = len(os.listdir("/dev/fd"))
+    for path in ("src/main.py", "src", "../x", "src/main.py/x"):
+        try:
+            replace(workspace, path, b"x")
+        except ToolError:
+            pass
+    assert len(os.listdir("/dev/fd")) == before
+
+
+def test_without_openat(workspace: Workspace, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where folders cannot be held open, as on Windows, the same calls work on whole paths and are checked before."""
+    monkeypatch.setattr("hilum.workspace._HAS_OPENAT", False)
+    replace(workspace, "a/b.txt", b"x")
+    with opened(workspace, "a/b.txt") as file:
+        assert file.read() == b"x"
+    (root / "out").symlink_to(tmp_path)
+    for path in ("out/secret.txt", "../secret.txt"):
+        with pytest.raises(ToolError), opened(workspace, path):
+            pass
+    with pytest.raises(ToolError, match=r"no 'a/c\.txt'"), opened(workspace, "a/c.txt"):
+        pass
