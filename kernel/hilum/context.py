@@ -90,4 +90,7 @@ def plain_trim(messages: Sequence[Message], sizes: Sequence[int], budget: int, f
         for result in results:
             if len(text := result.text) > 3 * keep:
                 thinned[result.call_id] = f"{text[:keep]}\n[... left out to fit the window ...]\n{text[-keep:]}"
-    return Trim(upto, "\n".join(lines) if upto else "", thinned)
+    summary = "\n".join(lines)
+    if sum(sizes[:upto]) <= len(summary):
+        return Trim(thinned=thinned)
+    return Trim(upto, summary, thinned)

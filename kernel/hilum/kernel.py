@@ -120,7 +120,9 @@ class Kernel:
             try:
                 async with open_nursery() as session.work:
                     await session.start()
-                    session.set(mode=mode or session.mode.name, model=model, approve=approve)
+                    # A resumed session may be in a mode that is gone; it then stands for reading only.
+                    mode = mode or (None if resume else session.mode.name)
+                    session.set(mode=mode, model=model, approve=approve)
                     self.sessions[session.id] = session
                     yield session
             finally:

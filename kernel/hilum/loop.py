@@ -17,7 +17,7 @@ import trio
 
 from hilum.calls import end_calls, run_calls
 from hilum.context import cut_point, plain_trim, tokens
-from hilum.errors import E_FAILED, E_LLM_AUTH, E_STOPPED, E_TIMEOUT, E_TOKEN_LIMIT, E_TURN_LIMIT, HilumError, StoreError
+from hilum.errors import E_FAILED, E_LLM_AUTH, E_STOPPED, E_TIMEOUT, E_TOKEN_LIMIT, E_TURN_LIMIT, HilumError
 from hilum.events import ErrorRaised, ModelFailed, RoundEnded, RunEnded, RunStarted, State, Trimmed, UserNeeded
 from hilum.hooks import FAULTS, Fault
 from hilum.messages import AssistantMessage, Text, Trim, UserMessage
@@ -62,11 +62,12 @@ async def drive(agent: Agent, begin: Begin, state: dict[str, object]) -> None:
                 give_up(agent, "timed_out", E_TIMEOUT, error)
             else:
                 give_up(agent, "stopped", E_STOPPED, "The run was stopped.")
-    except StoreError:
-        raise
-    except HilumError as error:
-        give_up(agent, "failed", error.code, error.message, error.hint)
     except FAULTS as error:
+        if (broken := agent.session.journal.broken) is not None:
+            raise broken from error
+        if isinstance(error, HilumError):
+            give_up(agent, "failed", error.code, error.message, error.hint)
+            return
         # A fault of the kernel itself: the run ends, the session and its other agents go on.
         agent.session.report(Fault("kernel", conversation.phase, error))
         give_up(agent, "failed", E_FAILED, f"The kernel failed: {type(error).__name__}: {error}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 import trio
 
-from hilum.errors import E_NO_MODEL, HilumError, ModelError, UsageError, unknown
+from hilum.errors import E_NO_MODEL, E_PLUGIN, HilumError, ModelError, UsageError, unknown
 from hilum.events import ModelAnswered, ModelFailed, ModelStarted
 from hilum.hooks import FAULTS
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
@@ -66,7 +66,13 @@ class Router:
                 raise UsageError(f"A model is named provider/name, and {name!r} is not.", hint=hint)
             if provider not in self.providers:
                 raise unknown("provider of models", provider, self.providers, hint="Install a plugin that provides it.")
-            self._models[name] = self.providers[provider].model(rest)
+            try:
+                self._models[name] = self.providers[provider].model(rest)
+            except HilumError:
+                raise
+            except FAULTS as error:
+                text = f"The provider {provider} failed: {type(error).__name__}: {error}."
+                raise UsageError(text, code=E_PLUGIN, hint="Choose another model.") from error
         return self._models[name]
 
     async def default(self) -> str:

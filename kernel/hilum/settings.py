@@ -8,31 +8,102 @@ lists replace. A plugin declares a section as a class::
         timeout: float = setting(default=120.0, minimum=0, help="Seconds a command may take.")
 
 It is then ``[shell] timeout = 5`` in a file, ``HILUM_SHELL_TIMEOUT=5`` in the environment and ``--set shell.timeout=5``
-on the command line. Where there is nothing to read, nothing slow is imported: sections are then plain defaults.
+on the command line. One recursive reader checks every source, and afterwards makes the sections of what they say together.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from types import ModuleType, NoneType, UnionType
+from typing import Any, Literal, NamedTuple, TypeVar, Union, dataclass_transform, get_args, get_origin
 
 import attrs
 
-from hilum.errors import PluginError, SettingsError
-from hilum.sections import Info, Key, Leaf, Raw, complaints, converter, keys, leaves, members, mistakes, near
-from hilum.sections import section as section
-from hilum.sections import sections_of as sections_of
-from hilum.sections import setting as setting
+from hilum.errors import PluginError, SettingsError, unknown
 
 T = TypeVar("T")
 FILE = "settings.toml"
 # Variables that are no settings: they say where settings and data are.
 FOLDERS = ("HILUM_CONFIG", "HILUM_DATA")
+_EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
 
 
-# --- the kernel's own section -----------------------------------------------------------------------------------------
+# --- to declare ------------------------------------------------------------------------------------------------------
+
+
+class Info(NamedTuple):
+    """What ``setting`` says beside name, type and default; for a nested table it holds for everything in it."""
+
+    help: str = ""
+    project: bool = True
+    secret: bool = False
+    minimum: float | None = None
+
+
+Member = tuple[Any, Info]  # type and declaration of a setting
+Members = dict[str, Member]
+
+
+def setting(
+    default: Any = attrs.NOTHING,
+    *,
+    factory: Callable[[], Any] | None = None,
+    help: str,
+    project: bool = True,
+    secret: bool = False,
+    minimum: float | None = None,
+) -> Any:
+    """Declare one setting of a section, or of a table nested in it.
+
+    Its annotation may be ``bool``, ``int``, ``float``, ``str``, ``Literal``, ``Any``, ``list[…]``, ``dict[str, …]``, an
+    attrs class, or one of these ``| None``. Types are strict: ``true`` is no number and ``"5"`` is none either.
+
+    Args:
+        default: Value without any source. With neither this nor ``factory`` it is required.
+        factory: Makes the default, for lists, tables and nested classes.
+        help: One sentence that says what it does, with the unit.
+        project: Whether a project's file may set it; say no for whatever widens what the agent may do.
+        secret: Whether it is a key or token: never shown, and never taken from a project's file.
+        minimum: The smallest number it may be.
+    """
+    start = default if factory is None else attrs.Factory(factory)
+    return attrs.field(default=start, metadata={"hilum": Info(help, project, secret, minimum)})
+
+
+def _required(cls: Any) -> list[str]:
+    return [field.name for field in attrs.fields(cls) if field.default is attrs.NOTHING]
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(setting,))
+def section(name: str | None = None) -> Callable[[type[T]], type[T]]:
+    """Make a frozen attrs class of a class of settings, and name the table they stand in.
+
+    Args:
+        name: Name of the table, by convention the plugin's; ``""`` is the top level, the kernel's own. ``None`` is for a
+            table nested in another one, which is the type of a setting there.
+
+    Raises:
+        PluginError: A setting has no default. (In nested tables it may be required.)
+    """
+
+    def make(cls: type[T]) -> type[T]:
+        made: Any = attrs.frozen(kw_only=True)(cls)
+        if name is not None:
+            made.__section__ = name
+            if missing := _required(made):
+                raise PluginError(f"Settings [{name}]: {', '.join(missing)} needs a default.", plugin=name)
+        return made  # type: ignore[no-any-return]
+
+    return make
+
+
+def sections_of(module: ModuleType) -> list[type]:
+    """Give the sections among a module's attributes, each once."""
+    found = (v for v in vars(module).values() if isinstance(v, type) and "__section__" in vars(v))
+    return list(dict.fromkeys(found))
 
 
 @section()
@@ -44,6 +115,9 @@ class PluginSettings:
     order: list[str] = setting(factory=list, help="Plugins that come first, in this order.")
 
 
+Approve = Literal["ask_first", "auto", "readonly"]
+
+
 @section("")
 class KernelSettings:
     """The kernel's settings; they stand at the top of the file, outside any table."""
@@ -52,9 +126,7 @@ class KernelSettings:
     roles: dict[str, str] = setting(factory=dict, help="Models by role: default, fast, summarize.")
     fallback: list[str] = setting(factory=list, help="Models to try, in order, when the chosen one fails.")
     mode: str = setting(default="agent", help="Mode a session starts in.")
-    approve: Literal["ask_first", "auto", "readonly"] = setting(
-        default="ask_first", project=False, help="What happens to tool calls that change something."
-    )
+    approve: Approve = setting(default="ask_first", project=False, help="What happens to calls that change something.")
     approval_timeout: float = setting(default=300.0, minimum=0, help="Seconds until an unanswered approval is a no.")
     turns: int = setting(default=25, minimum=1, help="Most model calls of a run.")
     timeout: float | None = setting(default=None, minimum=0, help="Seconds a run may take; no limit when not set.")
@@ -85,6 +157,21 @@ def data_folder(environ: Mapping[str, str] = os.environ) -> Path:
     return _folder("HILUM_DATA", "XDG_DATA_HOME", ".local/share", environ)
 
 
+class Raw(str):
+    """A value as text, from the environment or ``--set``: a TOML value where it is one, else the string itself."""
+
+    def parse(self, kind: Any) -> object:
+        """Give the value for a setting of this type; where that is text, all but a quoted string stays as it is."""
+        import tomllib  # 7 ms, only when there is something to read
+
+        textual = kind is str or (get_origin(kind) is Literal and isinstance(get_args(kind)[0], str))
+        with suppress(tomllib.TOMLDecodeError, RecursionError):
+            document = tomllib.loads(f"value = {self}")
+            if len(document) == 1 and (isinstance(document["value"], str) or not textual):
+                return document["value"]
+        return str(self)
+
+
 def parse_pair(text: str) -> tuple[str, Raw]:
     """Split ``key=value`` of the command line for ``load(overrides=…)``.
 
@@ -97,17 +184,16 @@ def parse_pair(text: str) -> tuple[str, Raw]:
     return key.strip(), Raw(value.strip())
 
 
-@attrs.frozen
-class _Source:
+class _Source(NamedTuple):
     name: str
-    data: Mapping[str, object]
+    data: Mapping[str, Any]
     project: bool = False
 
 
-def _single(name: str, key: Iterable[str], value: object) -> _Source:
-    for part in reversed([*key]):
+def _single(name: str, key: str, value: object) -> _Source:
+    for part in reversed(key.split(".")):
         value = {part: value}
-    return _Source(name, cast("Mapping[str, object]", value))
+    return _Source(name, value)  # type: ignore[arg-type]
 
 
 def _file(path: Path, project: bool, problems: list[str]) -> Iterator[_Source]:
@@ -132,26 +218,146 @@ def _environment(
     root: Any, environ: Mapping[str, str], known: Collection[str] | None, problems: list[str]
 ) -> Iterator[_Source]:
     given = {n: v for n, v in environ.items() if n.startswith("HILUM_") and n not in FOLDERS and v}
-    variables = {_variable(key): key for key in keys(root)} if given else {}
+    variables = {_variable(key): key for key in _keys(root)} if given else {}
     for name, text in sorted(given.items()):
         if name in variables:
             yield _single(name, variables[name], Raw(text))
-        elif known is not None and not any(name.startswith(_variable([plugin, ""])) for plugin in known):
-            problems.append(f"environment {name}: unknown variable; {near(name, variables)}")
+        elif known is not None and not any(name.startswith(_variable(f"{plugin}.")) for plugin in known):
+            problems.append(f"environment {name}: {unknown('variable', name, variables)}")
 
 
-def _variable(key: Iterable[str]) -> str:
-    return "_".join(["HILUM", *key]).upper().replace("-", "_")
+def _variable(key: str) -> str:
+    return f"HILUM_{key}".replace(".", "_").replace("-", "_").upper()
 
 
-# --- types: what there is, what fits, and how to say what does not ---------------------------------------------------
+def _keys(kind: Any, key: str = "") -> Iterator[str]:
+    """Give the dotted keys of all settings there are."""
+    members = _members(_plain(kind), {}, Info())
+    for name, (inner, _) in (members or {}).items():
+        yield from _keys(inner, f"{key}.{name}" if key else name)
+    if not members:
+        yield key
+
+
+# --- what fits, and how to say what does not ---------------------------------------------------------------------------
+
+
+def _plain(kind: Any) -> Any:
+    """Give the type without ``| None``."""
+    rest = [k for k in get_args(kind) if k is not NoneType] if get_origin(kind) in (Union, UnionType) else []
+    return rest[0] if len(rest) == 1 else kind
+
+
+def _members(kind: Any, value: Iterable[str], info: Info) -> Members | None:
+    """Give the settings in a table by name: type, and what was declared. ``None`` for a type that is no table.
+
+    Args:
+        kind: The table's type; the root is such a dict itself.
+        value: The names in it, which are what a ``dict`` may have.
+        info: What was declared for the table.
+    """
+    if isinstance(kind, dict):
+        return kind
+    if get_origin(kind) is dict:
+        return dict.fromkeys(value, (get_args(kind)[1], info))
+    if not attrs.has(kind):
+        return None
+    found = {}
+    for field in attrs.fields(attrs.resolve_types(kind)):
+        own = field.metadata.get("hilum", Info())
+        own = own._replace(project=own.project and info.project, secret=own.secret or info.secret)
+        found[field.name] = field.type, own
+    return found
+
+
+def _fits(kind: Any, value: object, info: Info) -> bool:
+    if get_origin(kind) is Literal:
+        return any(type(value) is type(choice) and value == choice for choice in get_args(kind))
+    same = type(value) is kind or (kind is float and type(value) is int)
+    return kind is Any or (same and (info.minimum is None or value >= info.minimum))  # type: ignore[operator]
+
+
+def _expected(kind: Any, info: Info) -> str:
+    kind = _plain(kind)
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(map(repr, get_args(kind)))}"
+    if get_origin(kind) is list:
+        each = _expected(get_args(kind)[0], Info())
+        return f"a list of {each[2:]}s" if each.startswith("a ") else f"a list, each {each}"
+    if attrs.has(kind) or get_origin(kind) is dict:
+        return "a table"
+    return _EXPECTED.get(kind, str(kind)) + ("" if info.minimum is None else f" of at least {info.minimum:g}")
+
+
+@attrs.frozen
+class _Reader:
+    """Reads plain data as settings: gives what is right in it, and says what is wrong.
+
+    Args:
+        where: The source, to name in problems.
+        problems: Takes what is wrong, one line for each place.
+        project: Whether it is a project's file.
+        whole: Whether this is what all sources say together: checked already, and ready to make the classes of.
+        leaves: Takes the right single values by dotted key.
+    """
+
+    where: str
+    problems: list[str]
+    project: bool = False
+    whole: bool = False
+    leaves: dict[str, tuple[Any, Info]] = attrs.field(factory=dict)
+
+    def read(self, declared: Member, value: Any, key: str = "") -> Any:
+        """Give what is right in a value; ``NOTHING`` if there is nothing."""
+        kind, info = declared
+        kind = Any if value is None and NoneType in get_args(kind) else _plain(kind)
+        if isinstance(value, Raw):
+            value = value.parse(kind)
+        members = _members(kind, value, info) if isinstance(value, Mapping) else None
+        if members and value:
+            return self._table(kind, value, key, members)
+        if self.project and (info.secret or not info.project):
+            return self._wrong(key, "only the user may set this, in a file of their own and not in a project")
+        if members is not None:
+            value = self._table(kind, value, key, members)
+        elif get_origin(kind) is list and isinstance(value, list):
+            within = attrs.evolve(self, leaves={})
+            value = [within.read((get_args(kind)[0], info), each, f"{key}[{n}]") for n, each in enumerate(value)]
+            if any(each is attrs.NOTHING for each in value):
+                return attrs.NOTHING
+            info = info._replace(secret=info.secret or any(each.secret for _, each in within.leaves.values()))
+        elif not self.whole and not _fits(kind, value, info):
+            found = "a value that is not shown" if info.secret else repr(value)
+            found = found if len(found) <= 60 else found[:57] + "..."
+            return self._wrong(key, f"found {found}, expected {_expected(kind, info)}")
+        self.leaves[key] = value, info
+        return float(value) if kind is float and not self.whole else value
+
+    def _table(self, kind: Any, value: Mapping[str, Any], key: str, members: Members) -> Any:
+        right = {}
+        for name, inner in value.items():
+            at = f"{key}.{name}" if key else name
+            if name not in members:
+                kind_of = "section" if at == name and isinstance(inner, Mapping) else "setting"
+                XX
+            elif (made := self.read(members[name], inner, at)) is not attrs.NOTHING:
+                right[name] = made
+        if not self.whole or not attrs.has(kind):
+            return right
+        missing = [name for name in _required(kind) if name not in right]
+        for name in missing:
+            self._wrong(f"{key}.{name}", f"missing, expected {_expected(*members[name])}")
+        return attrs.NOTHING if missing else kind(**right)
+
+    def _wrong(self, key: str, what: str) -> Any:
+        self.problems.append(f"{self.where}: {key}: {what}")
+        return attrs.NOTHING
 
 
 # --- the effective values --------------------------------------------------------------------------------------------
 
 
-@attrs.frozen
-class Explained:
+class Explained(NamedTuple):
     """One effective value and where it came from: ``default``, a file, a variable, or ``command line``.
 
     The value of a secret is ``set`` or ``not set``.
@@ -171,7 +377,7 @@ class Settings:
 
     problems: list[str]
     _sections: dict[str, Any]
-    _origin: dict[Key, str]
+    _origin: dict[str, str]
 
     def get(self, kind: type[T]) -> T:
         """Give a section by its class.
@@ -185,21 +391,16 @@ class Settings:
             raise PluginError(f"No settings were loaded for {kind.__name__}.", plugin=name, hint=hint)
         return found
 
-    def table(self, name: str) -> dict[str, Any]:
-        """Give a section by name as plain data, secrets included; empty if there is none."""
-        return attrs.asdict(self._sections[name]) if name in self._sections else {}
-
     def explain(self) -> list[Explained]:
         """Give every effective value with its source, in the order of declaration."""
         rows = []
         for table, instance in self._sections.items():
-            prefix = (table,) if table else ()
-            for leaf in leaves(type(instance), attrs.asdict(instance), prefix):
-                above = (leaf.key[:n] for n in range(len(leaf.key), 0, -1))
-                source = next((self._origin[key] for key in above if key in self._origin), "default")
-                value = ("set" if leaf.value else "not set") if leaf.info.secret else leaf.value
-                name = ".".join(leaf.key[len(prefix) :])
-                rows.append(Explained(table, name, value, source, leaf.info.help, leaf.info.secret))
+            reader = _Reader("", [], whole=True)
+            reader.read((type(instance), Info()), attrs.asdict(instance), table)
+            for key, (value, info) in reader.leaves.items():
+                shown = ("set" if value else "not set") if info.secret else value
+                name, source = key.removeprefix(f"{table}."), self._origin.get(key, "default")
+                rows.append(Explained(table, name, shown, source, info.help, info.secret))
         return rows
 
 
@@ -231,52 +432,34 @@ def load(
         name: str = cls.__section__  # type: ignore[attr-defined]
         if by_name.setdefault(name, cls) is not cls:
             raise PluginError(f"Two classes declare the settings section [{name}].", plugin=name)
-    root: Any = {name: (cls, Info()) for name, cls in by_name.items() if name}
-    root |= members(by_name[""]) if "" in by_name else {}
+    top = _members(by_name.get(""), (), Info()) or {}
+    root: dict[str, Any] = {name: (cls, Info()) for name, cls in by_name.items() if name} | top
     problems: list[str] = []
     sources = [*_file(config_folder(environ) / FILE, False, problems)]
     sources += _file(workspace / ".hilum" / FILE, True, problems) if workspace else ()
     sources += _environment(root, environ, known, problems)
-    sources += [_single("command line", key.split("."), value) for key, value in (overrides or {}).items()]
-    settings = Settings(problems, {name: cls() for name, cls in by_name.items()}, {})
-    if any(source.data for source in sources):
-        _lay(settings, root, sources, known)
-    if problems and strict:
-        raise SettingsError(problems, hint="hilum config shows all settings and where they come from.")
-    return settings
-
-
-def _lay(settings: Settings, root: Any, sources: list[_Source], known: Collection[str] | None) -> None:
-    """Check every value of every source and lay those that are right over the defaults."""
-    strict, values, origin = converter(), settings._sections, settings._origin
-    trees: dict[str, Any] = {}
+    sources += [_single("command line", key, value) for key, value in (overrides or {}).items()]
+    tree: dict[str, Any] = {}
+    origin: dict[str, str] = {}
     for source in sources:
         where = f"environment {source.name}" if source.name.startswith("HILUM_") else source.name
-        for leaf in leaves(root, source.data) if source.data else ():
-            if leaf.kind is None and len(leaf.key) == 1 and (known is None or leaf.key[0] in known):
-                continue
-            if wrong := mistakes(leaf, strict, source.project):
-                settings.problems.extend(f"{where}: {text}" for text in wrong)
-                continue
-            table, path = (leaf.key[0], leaf.key[1:]) if leaf.key[0] in values else ("", leaf.key)
-            _put(trees.setdefault(table, attrs.asdict(values[table])), path, leaf.value)
-            origin[leaf.key] = source.name
-    for table, tree in trees.items():
-        cls = type(values[table])
-        try:
-            values[table] = strict.structure(tree, cls)
-        except (
-            Exception
-        ) as error:  # each value is right, but a required one is missing, or the class refuses them together
-            files = ", ".join(dict.fromkeys(name for key, name in origin.items() if key[0] == table))
-            leaf = Leaf((table,), tree, cls, Info(secret=True))
-            settings.problems.extend(f"{files}: {text}" for text in complaints(leaf, error))
+        reader = _Reader(where, problems, source.project)
+        data = {n: v for n, v in source.data.items() if n in root or (known is not None and n not in known)}
+        tree = _merge(tree, reader.read((root, Info()), data))
+        origin |= dict.fromkeys(reader.leaves, source.name)
+    values = {name: cls() for name, cls in by_name.items()}
+    for name, cls in by_name.items():
+        if given := tree.get(name) if name else {n: v for n, v in tree.items() if n in top}:
+            where = ", ".join(dict.fromkeys(s for key, s in origin.items() if key.startswith(f"{name}.")))
+            merged = _merge(attrs.asdict(values[name]), given)
+            made = _Reader(where, problems, whole=True).read((cls, Info()), merged, name)
+            values[name] = values[name] if made is attrs.NOTHING else made
+    if problems and strict:
+        raise SettingsError(problems, hint="hilum config shows all settings and where they come from.")
+    return Settings(problems, values, origin)
 
 
-def _put(tree: dict[str, Any], path: Key, value: object) -> None:
-    for part in path[:-1]:
-        if not isinstance(tree.get(part), dict):
-            tree[part] = {}
-        tree = tree[part]
-    if value != {} or not isinstance(tree.get(path[-1]), dict):  # an empty table takes nothing away
-        tree[path[-1]] = value
+def _merge(low: Any, high: Any) -> Any:
+    if isinstance(low, dict) and isinstance(high, dict):
+        return low | {name: _merge(low.get(name), value) for name, value in high.items()}
+    return high

@@ -21,14 +21,22 @@ def answer(number: int, tool: str, arguments: str, last: bool) -> bytes:
 
     def chunk(delta: dict[str, object], finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return b"data: " + json.dumps({"id": "x", "object": "chat.completion.chunk", "choices": [choice]}).encode() + b"\n\n"
+        return (
+            b"data: "
+            + json.dumps({"id": "x", "object": "chat.completion.chunk", "choices": [choice]}).encode()
+            + b"\n\n"
+        )
 
     if last:
         body = chunk({"role": "assistant", "content": "Done."}) + chunk({}, "stop")
     else:
         function = {"name": tool, "arguments": arguments}
         call = {"index": 0, "id": f"call_{number:020d}", "type": "function", "function": function}
-        body = chunk({"role": "assistant", "content": "Working."}) + chunk({"tool_calls": [call]}) + chunk({}, "tool_calls")
+        body = (
+            chunk({"role": "assistant", "content": "Working."})
+            + chunk({"tool_calls": [call]})
+            + chunk({}, "tool_calls")
+        )
     usage = {"prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020}
     body += b"data: " + json.dumps({"id": "x", "choices": [], "usage": usage}).encode() + b"\n\ndata: [DONE]\n\n"
     return HEAD % len(body) + body

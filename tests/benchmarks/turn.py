@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-import model_server  # noqa: E402
+import model_server
 
 TURNS = 40
 
@@ -73,7 +73,10 @@ async def with_hilum(url: str, kind: str, turns: list[float], size: int, folder:
 
     settings = {"model": "openai/m", "approve": "auto", "turns": 1000}
     names = [p.name for p in __import__("hilum.discovery", fromlist=["x"]).entry_points() if p.group == "hilum"]
-    async with hilum.open_kernel([*names, Plugin()], settings=settings) as kernel, kernel.open_session(folder) as session:
+    async with (
+        hilum.open_kernel([*names, Plugin()], settings=settings) as kernel,
+        kernel.open_session(folder) as session,
+    ):
         began = 0.0
         run = await session.prompt("Work.")
         async for event in session.events():

@@ -1,9 +1,14 @@
 """Real ``hilum`` processes against a scripted model on the loopback interface."""
 
+import fcntl
 import json
 import os
+import pty
+import re
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +21,9 @@ from hilum.messages import AssistantMessage, Text, ToolCall
 from hilum_replay import serve
 
 LIMIT = 30
+OWN_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
 
 
 def call(tool: str, /, *, text: str = "", id: str = "c1", **arguments: object) -> AssistantMessage:
@@ -105,6 +113,31 @@ class Cli:
                         await pipe.aclose()
 
     @asynccontextmanager
+    async def on_terminal(self, *arguments: str, **env: str) -> AsyncIterator["Terminal"]:
+        """Start it on a terminal of its own, 100 columns wide."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        process = await trio.lowlevel.open_process(
+            [sys.executable, "-c", OWN_TERMINAL, *self.argv(*arguments)],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            cwd=self.workspace,
+            env=self.env | {"TERM": "xterm-256color"} | env,
+        )
+        os.close(theirs)
+        try:
+            with trio.fail_after(LIMIT):
+                yield Terminal(ours, process)
+        finally:
+            with trio.CancelScope(shield=True):
+                if process.returncode is None:
+                    process.kill()
+                await process.wait()
+            os.close(ours)
+
+    @asynccontextmanager
     async def model(self, *answers: Any, **options: Any) -> AsyncIterator[Any]:
         """Serve a model that gives these answers in order, and make it the default. A function is the whole script."""
         left = list(answers)
@@ -112,6 +145,47 @@ class Cli:
         async with serve(script, **options) as server:
             self.env |= {"OPENAI_BASE_URL": f"{server.url}/v1", "HILUM_MODEL": "openai/scripted"}
             yield server
+
+
+@attrs.define
+class Terminal:
+    """The other side of a terminal."""
+
+    fd: int
+    process: trio.Process
+    raw: str = ""
+    _read: int = 0
+
+    @property
+    def text(self) -> str:
+        """Everything that was shown, without colours and cursor movements."""
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.raw).replace("\r\n", "\n")
+
+    async def see(self, text: str) -> None:
+        """Wait until a text stands there that was not there before."""
+        while text not in self.text[self._read :]:
+            if not await self._more():
+                raise AssertionError(f"{text!r} never came:\n{self.text}")
+        self._read = self.text.index(text, self._read) + len(text)
+
+    async def _more(self) -> bool:
+        await trio.lowlevel.wait_readable(self.fd)
+        try:
+            data = os.read(self.fd, 65536)
+        except OSError:  # Linux says so when the last process has closed it
+            return False
+        self.raw += data.decode(errors="replace")
+        return bool(data)
+
+    def type(self, text: str) -> None:
+        """Type something."""
+        os.write(self.fd, text.encode())
+
+    async def end(self) -> int:
+        """Read to the end; gives the exit code."""
+        while await self._more():
+            pass
+        return await self.process.wait()
 
 
 @pytest.fixture
@@ -139,7 +213,7 @@ def asks() -> Callable[..., AssistantMessage]:
 async def until(condition: Callable[[], object]) -> None:
     """Wait until something holds."""
     with trio.fail_after(LIMIT):
-        while not condition():
+        while not condition():  # noqa: ASYNC110  (what is waited for happens in other processes)
             await trio.sleep(0.01)
 
 
@@ -162,5 +236,3 @@ def gone() -> Callable[[int], bool]:
         return state == "Z"
 
     return check
-
-

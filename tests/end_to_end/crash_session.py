@@ -73,9 +73,7 @@ def answer(turn: int, turns: int, ran: str) -> AssistantMessage:
     """The answer of a turn: calls, and at the end of each prompt a text."""
     if turn in ends(turns):
         return AssistantMessage((Text(f"Part {turn} is done.", "model"),))
-    calls = [
-        ToolCall(identity(turn, n), name, json.dumps(args)) for n, (name, args) in enumerate(_calls(turn, ran))
-    ]
+    calls = [ToolCall(identity(turn, n), name, json.dumps(args)) for n, (name, args) in enumerate(_calls(turn, ran))]
     return AssistantMessage((Text(f"Turn {turn}.", "model"), *calls), stop="calls")
 
 
@@ -322,6 +320,7 @@ def judge(found: Trial, undisturbed: Trial, turns: int) -> Counter[str]:
     seen: Counter[str] = Counter(kills=sum(life.killed for life in found.lives), trials=1)
     events = found.events
     cut_off: set[str] = set()
+    repeated: set[str] = set()
     for life in found.lives:
         stored = [encode(event) for event in life.stored]
         assert life.shown == stored[: len(life.shown)], "a reader saw what is not in the log"
@@ -332,12 +331,13 @@ def judge(found: Trial, undisturbed: Trial, turns: int) -> Counter[str]:
         cut_off |= {call for call, effect in started.items() if effect == "once"}
         again = {call for call in done if life.ran[call] != found.lives[-1].ran[call]}
         assert not again, f"finished calls ran again: {again}"
-        seen["repeated"] += len(started) - sum(effect == "once" for effect in started.values())
+        repeated |= {call for call, effect in started.items() if effect == "idempotent"}
+        seen["repeated"] += sum(effect != "once" for effect in started.values())
     seen["cut off"] = len(cut_off)
     ended = [event for event in events if isinstance(event, RunEnded)]
     assert [event.state for event in ended] == ["completed"] * PROMPTS, ended
     judge_calls(found, cut_off)
-    judge_prompts(found, undisturbed, turns, cut_off)
+    judge_prompts(found, undisturbed, turns, tainted(cut_off) | repeated)
     judge_files(found, undisturbed, cut_off)
     return seen
 
@@ -368,8 +368,12 @@ def turn_of(call: str) -> int:
     return int(call.split("-")[1])
 
 
-def judge_prompts(found: Trial, undisturbed: Trial, turns: int, cut_off: set[str]) -> None:
-    """Each request is the one of the undisturbed run, and begins with the bytes of the one before it in its run."""
+def judge_prompts(found: Trial, undisturbed: Trial, turns: int, others: set[str]) -> None:
+    """Each request is the one of the undisturbed run, and begins with the bytes of the one before it in its run.
+
+    The results of ``others`` may differ: of calls cut off, and of idempotent calls that were repeated (a file written again with
+    the same content says so).
+    """
     wanted = {answered(body): body for body in undisturbed.lives[0].bodies}
     before = b""
     for body in (body for life in found.lives for body in life.bodies):
@@ -378,7 +382,7 @@ def judge_prompts(found: Trial, undisturbed: Trial, turns: int, cut_off: set[str
             assert body.startswith(before), f"the prompt of turn {turn} changed what was sent before"
         before = body.removesuffix(b"]}")
         same = body == wanted[turn]
-        if not same and (skip := {call for call in tainted(cut_off) if turn_of(call) < turn}):
+        if not same and (skip := {call for call in others if turn_of(call) < turn}):
             same = without(body, skip) == without(wanted[turn], skip)
         assert same, f"the prompt of turn {turn} is another one"
 
@@ -410,9 +414,33 @@ def boundaries(undisturbed: Trial) -> list[Deed]:
     return [(when, float(number)) for number in numbers for when in ("before", "after")]
 
 
-def instants(undisturbed: float, dice: random.Random, count: int) -> list[list[Deed]]:
+def instants(undisturbed: Trial, dice: random.Random, count: int) -> list[list[Deed]]:
     """Random instants to kill at, one to three lives each."""
-    return [[("at", dice.uniform(0, undisturbed)) for _ in range(dice.choice((1, 1, 2, 3)))] for _ in range(count)]
+    seconds = undisturbed.events[-1].at - undisturbed.events[0].at
+    return [[("at", dice.uniform(0, seconds)) for _ in range(dice.choice((1, 1, 2, 3)))] for _ in range(count)]
+
+
+async def judge_all(turns: int, undisturbed: Trial, plans: Sequence[Sequence[Deed]], workers: int = 2) -> Counter[str]:
+    """Carry out trials, some at once, and judge each; give what happened, added up.
+
+    Raises:
+        AssertionError: With the plan of the trial in which something did not hold.
+    """
+    total: Counter[str] = Counter()
+    waiting = list(reversed(plans))
+
+    async def work() -> None:
+        while waiting:
+            plan = waiting.pop()
+            try:
+                total.update(judge(await trial(turns, plan), undisturbed, turns))
+            except AssertionError as error:
+                raise AssertionError(f"{plan}: {error}") from error
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(workers):
+            nursery.start_soon(work)
+    return total
 
 
 if __name__ == "__main__":

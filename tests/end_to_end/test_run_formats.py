@@ -34,7 +34,12 @@ async def test_json_is_one_object_with_everything(cli, asks):
         done = await cli("run", "--output-format", "json", "what", "is", "it?")
     result = done.result
     assert (done.code, done.err) == (0, "")
-    assert (result["type"], result["state"], result["text"], result["turns"]) == ("result", "completed", "It says alpha.", 2)
+    assert (result["type"], result["state"], result["text"], result["turns"]) == (
+        "result",
+        "completed",
+        "It says alpha.",
+        2,
+    )
     assert result["model"] == "openai/scripted"
     assert result["workspace"] == str(cli.workspace)
     assert (result["usage"]["input"], result["usage"]["output"]) == (1200, 30)
@@ -123,7 +128,7 @@ async def test_a_recorded_run_replays_offline(cli, asks):
         assert (await cli("run", "what is it?", "--record", str(tape))).code == 0
     assert len(load(tape).exchanges) == 2
     done = await cli("run", "what is it?", "--cassette", str(tape), "--output-format", "json")
-    assert (done.code, done.result["text"], len(done.result["calls"])) == (0, "It says alpha.", 1)
+    assert (done.code, done.result["text"], len(done.result["calls"])) == (0, "It says alpha.", 1), done
     (cli.workspace / "a.txt").write_text("beta\n")
     other = await cli("run", "what is it?", "--cassette", str(tape))
     assert other.code == 4
@@ -139,7 +144,9 @@ async def test_a_second_prompt_goes_on_in_the_session(cli):
         named = (await cli("run", "third", "--resume", first["session"], "--output-format", "json")).result
         await cli("run", "--resume", first["session"][:-3], "fourth")
     assert first["session"] == again["session"] == named["session"]
-    texts = [part.text for m in server.requests[3].messages for part in getattr(m, "parts", ()) if hasattr(part, "text")]
+    texts = [
+        part.text for m in server.requests[3].messages for part in getattr(m, "parts", ()) if hasattr(part, "text")
+    ]
     assert texts == ["first", "one", "second question", "two", "third", "three", "fourth"]
 
 
@@ -157,12 +164,14 @@ async def test_resume_without_anything_to_go_on_with_says_so(cli):
 
 async def test_a_reader_that_goes_away_is_no_error(cli):
     """hilum … | head: exit code 141 and silence."""
-    async with cli.model("A long answer. " * 200):
-        async with cli.started("run", "hi", "-q", "--output-format", "stream-json") as process:
-            await process.stdout.receive_some(10)
-            await process.stdout.aclose()
-            assert await process.wait() == 141
-            assert await process.stderr.receive_some() == b""
+    async with (
+        cli.model("A long answer. " * 200),
+        cli.started("run", "hi", "-q", "--output-format", "stream-json") as process,
+    ):
+        await process.stdout.receive_some(10)
+        await process.stdout.aclose()
+        assert await process.wait() == 141
+        assert await process.stderr.receive_some() == b""
 
 
 @pytest.mark.parametrize("format", ["text", "json", "stream-json"])

@@ -40,14 +40,16 @@ async def read_all(stream):
 async def test_a_signal_stops_the_run_and_everything_it_started(cli, asks, wait_until, gone, number, code):
     """A final stopped event, no process left, and how to go on."""
     (cli.workspace / "stubborn.py").write_text(STUBBORN)
-    async with cli.model(asks("run_terminal_cmd", command="python3 stubborn.py")):
-        async with cli.started("run", "go", "--approve", "auto") as process:
-            await wait_until(lambda: len(pids(cli)) == 2)
-            began = trio.current_time()
-            process.send_signal(number)
-            said = await read_all(process.stderr)
-            assert await process.wait() == code
-            assert trio.current_time() - began < 5
+    async with (
+        cli.model(asks("run_terminal_cmd", command="python3 stubborn.py")),
+        cli.started("run", "go", "--approve", "auto") as process,
+    ):
+        await wait_until(lambda: len(pids(cli)) == 2)
+        began = trio.current_time()
+        process.send_signal(number)
+        said = await read_all(process.stderr)
+        assert await process.wait() == code
+        assert trio.current_time() - began < 5
     assert all(gone(pid) for pid in pids(cli))
     assert "stopped" in said
     (info,) = json.loads((await cli("sessions", "list", "--json")).out)
@@ -74,29 +76,31 @@ async def test_a_second_signal_leaves_at_once_and_nothing_behind(cli, asks, wait
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hilum-sticky\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[hilum]\nsticky = hilum_sticky\n")
     calls = (ToolCall("a", "stick", "{}"), ToolCall("b", "run_terminal_cmd", '{"command": "python3 stubborn.py"}'))
-    async with cli.model(AssistantMessage(calls, stop="calls")):
-        async with cli.started("run", "go", "--approve", "auto", PYTHONPATH=str(plugin)) as process:
-            await wait_until(lambda: len(pids(cli)) == 2 and (cli.workspace / "stuck").exists())
-            process.send_signal(signal.SIGINT)
-            with trio.move_on_after(1):
-                await process.wait()
-            assert process.returncode is None
-            process.send_signal(signal.SIGINT)
-            with trio.fail_after(1):
-                assert await process.wait() == 130
+    async with (
+        cli.model(AssistantMessage(calls, stop="calls")),
+        cli.started("run", "go", "--approve", "auto", PYTHONPATH=str(plugin)) as process,
+    ):
+        await wait_until(lambda: len(pids(cli)) == 2 and (cli.workspace / "stuck").exists())
+        process.send_signal(signal.SIGINT)
+        with trio.move_on_after(1):
+            await process.wait()
+        assert process.returncode is None
+        process.send_signal(signal.SIGINT)
+        with trio.fail_after(1):
+            assert await process.wait() == 130
     await wait_until(lambda: all(gone(pid) for pid in pids(cli)))
 
 
-async def test_a_stop_before_the_answer_is_clean(cli):
+async def test_a_stop_before_the_answer_is_clean(cli, wait_until):
     """While the model is silent."""
-    async with cli.model("never", faults=[Fault(delay=60)]) as server:
-        async with cli.started("run", "go", "--output-format", "json") as process:
-            with trio.fail_after(20):
-                while not server.count:
-                    await trio.sleep(0.01)
-            process.send_signal(signal.SIGINT)
-            result = json.loads(await read_all(process.stdout))
-            assert await process.wait() == 130
+    async with (
+        cli.model("never", faults=[Fault(delay=60)]) as server,
+        cli.started("run", "go", "--output-format", "json") as process,
+    ):
+        await wait_until(lambda: server.count)
+        process.send_signal(signal.SIGINT)
+        result = json.loads(await read_all(process.stdout))
+        assert await process.wait() == 130
     assert (result["state"], result["code"]) == ("stopped", "E_STOPPED")
 
 
@@ -122,8 +126,9 @@ async def test_a_stop_while_it_waits_for_standard_input(cli):
 async def test_a_killed_run_goes_on_where_it_was(cli, asks, wait_until):
     """--resume without a prompt; the finished call is not run again."""
     log = cli.workspace / "log.txt"
-    calls = [asks("run_terminal_cmd", command="echo once >> log.txt"), asks("run_terminal_cmd", command="touch begun; sleep 60", id="c2")]
-    async with cli.model(*calls, "All done."):
+    first = asks("run_terminal_cmd", command="echo once >> log.txt")
+    second = asks("run_terminal_cmd", command="touch begun; sleep 60", id="c2")
+    async with cli.model(first, second, "All done."):
         async with cli.started("run", "go", "--approve", "auto") as process:
             await wait_until((cli.workspace / "begun").exists)
             process.kill()

@@ -62,7 +62,6 @@ async def test_every_request_of_a_run_begins_with_the_one_before(bench):
         assert body(after).startswith(body(before))
         assert len(after.messages) >= len(before.messages) + 2
     assert len(kit.of(LayersSealed)) == 1
-    assert len(ScriptedModel().wire.head(kit.requests[0].layers, kit.requests[0].tools)) > 50
     tail = str(kit.requests[-1].messages)
     assert "Be kind, version 9." in tail
     assert "New tools: write." in tail
@@ -72,15 +71,15 @@ async def test_every_request_of_a_run_begins_with_the_one_before(bench):
 async def test_changed_layer_is_a_note_now_and_a_layer_in_the_next_run(bench):
     """A rule that is edited within a run is told at the tail once, and takes its place in the prompt at the next run."""
     rules = Rules()
-    answers = [use("look"), use("look", n=1), "ok", "again"]
-    kit = await bench(plugin("rules", open_session=lambda: rules), plugin("tools", look), answers=answers)
-    kit.session.hooks.add  # noqa: B018
 
-    run = await kit.start("x")
-    await kit.wait_for(CallStarted)
-    rules.text = "Be brief."
-    with kit.guard():
-        await run.wait()
+    def remind():
+        rules.text = "Be brief."
+
+    answers = [use("look"), use("look", n=1), "ok", "again"]
+    kit = await bench(
+        plugin("rules", open_session=lambda: rules), plugin("tools", look, remind=remind), answers=answers
+    )
+    await kit.run("x")
     told = [note for event in kit.of(RoundEnded) for note in event.notes]
     assert told == ["Your instructions changed. The part 'rules' now reads:\nBe brief."]
     assert [layer.text for layer in kit.requests[2].layers] == ["You are a test.", "Be kind."]
@@ -120,8 +119,7 @@ async def test_mode_switched_within_a_run_reseals_with_its_cause(bench):
     assert [tool.name for tool in kit.requests[1].tools] == ["look"]
     assert kit.result("write").code == E_DENIED
     assert "not available in ask mode" in kit.result("write").text
-    assert kit.of(SessionChanged)[-1].mode == "ask"
-    assert len(kit.of(SessionChanged)) == 1
+    assert [event.mode for event in kit.of(SessionChanged) if event.mode] == ["ask"]
 
 
 async def test_model_switched_within_a_run_answers_the_next_turn(bench):

@@ -6,7 +6,7 @@ import pytest
 import trio
 from hilum import Call, tool
 from hilum.errors import E_STOPPED
-from hilum.events import ApprovalAsked, CallDone, CallStarted, ModelStarted, PromptQueued, RunEnded, StateChanged
+from hilum.events import ApprovalAsked, CallDone, ModelStarted, PromptQueued, RunEnded, StateChanged
 from hilum.testing import pause, plugin, say, use
 
 PLACES = ["model", "tool", "approval", "gather_context", "check_answer", "remind"]
@@ -62,21 +62,20 @@ async def again(kit):
 async def test_stop_ends_the_processes_of_a_call(bench):
     """The child process of a running call is gone when the run is."""
     pids = []
+    up = trio.Event()
 
     @tool
     async def serve(call: Call) -> str:
         """Serve."""
         async with call.processes.open(["sleep", "600"]) as process:
             pids.append(process.pid)
-            call.emit("up")
+            up.set()
             return str(await process.wait())
 
     kit = await bench(plugin("tools", serve), answers=[use("serve")])
     run = await kit.start("x")
-    await kit.wait_for(CallStarted)
     with kit.guard():
-        while not pids:
-            await trio.sleep(0.005)
+        await up.wait()
         os.kill(pids[0], 0)
         run.stop()
         await run.wait()

@@ -18,7 +18,9 @@ PINS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]["const
 def run(*argv: str | Path, quiet: bool = True) -> str:
     """Run a command and give its output; on failure show it and stop."""
     environ = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "PYTHONPATH")}
-    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, env=environ, cwd=tempfile.gettempdir())
+    done = subprocess.run(
+        [str(a) for a in argv], capture_output=True, text=True, env=environ, cwd=tempfile.gettempdir()
+    )
     if done.returncode:
         sys.exit(f"failed ({done.returncode}): {' '.join(map(str, argv))}\n{done.stdout}{done.stderr}")
     return done.stdout

@@ -246,7 +246,7 @@ async def open_bench(
         folder: Where to make the bench's folders; a temporary one by default.
         environ: Variables to set in the environment.
         store: Where sessions are kept; by default what a plugin provides, else memory.
-        resume: Id of a session of ``store`` to go on with.
+        resume: Id of a session of ``store`` to go on with; it works in its own folder, so give both benches one ``folder``.
         kind: Kind of the session.
         mode: Mode to be in.
         approve: The approval policy.
@@ -271,7 +271,9 @@ async def open_bench(
                 kernel.observe(lambda *call: observed.append(Observed(*call)))
                 opened = kernel.open_session(root, resume=resume, kind=kind, mode=mode, approve=approve)
                 async with opened as session:
-                    bench = Bench(kernel, session, model, root, base, patience, observed, faults_allowed=faults)
+                    bench = Bench(
+                        kernel, session, model, session.workspace.root, base, patience, observed, faults_allowed=faults
+                    )
                     yield bench
                     bench.events  # noqa: B018 - reads them while the log is open
         except Exception as error:

@@ -125,7 +125,7 @@ class PlainFace(TextFace):
         if text := happening(item):
             await self._line(text)
         elif call and call.done:
-            first = line(call.text, 60)
+            first = call.summary(70)
             await self._line(f"{call.mark} {call.title()} ({duration(call.seconds)})" + (f": {first}" if first else ""))
         elif isinstance(item, ModelAnswered) and item.message.calls and item.message.text.strip():
             await self._line(neutral(item.message.text.strip()))
@@ -212,4 +212,3 @@ class StreamFace(Face):
         """Write an event of the type ``error_raised``."""
         event = ErrorRaised(code=error.code, message=error.message, hint=error.hint)
         self.out.put(encode(event) + b"\n")
-

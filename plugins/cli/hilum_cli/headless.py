@@ -90,7 +90,11 @@ class Headless:
     async def _work(self) -> None:
         options, stop = self.options, self.stopping.stop
         async with open_kernel(
-            options.plugins, without=options.no_plugin, settings=options.settings, workspace=options.workspace
+            options.plugins,
+            without=options.no_plugin,
+            settings=options.settings,
+            workspace=options.workspace,
+            environ=options.environ,
         ) as kernel:
             recorder = make_recorder(options.record) if options.record else None
             resume = await find_session(kernel, options.resume, options.workspace) if options.resume else ""
@@ -106,19 +110,19 @@ class Headless:
                     options.workspace,
                     resume=resume,
                     kind="main" if can_ask() else "headless",
-                    model=(resume and options.model) or None,
+                    model=options.model or None,
                 ) as session:
                     session.set(mode=options.mode, approve=options.approve)
                     self.session = "" if isinstance(kernel.store, MemoryStore) else session.id
                     self.stopping.stop = session.stop
-                    await self._run(session, recorder, 0 if recorder or not resume else session.journal.last)
+                    await self._run(session, recorder)
                     self.stopping.stop = stop
             except UsageError:
                 if session and not resume and session.agents["main"].conversation.state == "idle":
                     await kernel.store.delete(session.id)  # nothing was ever said in it
                 raise
 
-    async def _run(self, session: Session, recorder: Recorder | None, after: int) -> None:
+    async def _run(self, session: Session, recorder: Recorder | None) -> None:
         """Start the run, and show it to its end."""
         face = self.face
         await face.opened(session)
@@ -135,7 +139,7 @@ class Headless:
             if approver:
                 nursery.start_soon(approver.run)
             waiting = {run.id for run in runs}
-            async with aclosing(session.events(after, deltas=face.deltas)) as events:  # type: ignore[type-var]
+            async with aclosing(session.events(0 if recorder else shown, deltas=face.deltas)) as events:  # type: ignore[type-var]
                 async for item in events:
                     if not isinstance(item, Delta):
                         if recorder:

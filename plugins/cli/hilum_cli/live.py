@@ -110,7 +110,7 @@ class LiveFace(TextFace):
         if view.agent != "main":
             head.append(f" [{view.agent}]", style="dim")
         self.console.print(_cut(head, width))
-        if first := line(view.text, width - 6):
+        if first := view.summary(width - 6):
             self.console.print(_cut(Text(f"    {first}", style="red dim" if view.code else "dim"), width))
 
     @contextmanager

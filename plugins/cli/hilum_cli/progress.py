@@ -46,6 +46,13 @@ class CallView:
         """Name and arguments on one line."""
         return line(f"{self.call.name} {arguments(self.call.arguments)}".strip(), width)
 
+    def summary(self, width: int = 100) -> str:
+        """The first line of the result; of a command's output also the last one, which says most."""
+        last = self.text.rstrip().rpartition("\n")[2].strip()
+        if self.text.startswith("Exit code") and last and "\n" in self.text.strip():
+            return line(f"{line(self.text, 40)} … {last}", width)
+        return line(self.text, width)
+
     def as_data(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {
@@ -79,8 +86,8 @@ def arguments(text: str) -> str:
 
 def _brief(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    lines = text.splitlines() or [""]
-    short = lines[0] if len(lines) == 1 else f"{lines[0][:40]}… ({len(lines)} lines)"
+    lines = [part.strip() for part in text.splitlines() if part.strip()] or [""]
+    short = lines[0] if text.count("\n") == 0 else f"{lines[0][:40]}… ({len(text.splitlines())} lines)"
     return short if short and " " not in short else f'"{short}"'
 
 

@@ -76,6 +76,7 @@ def parse(argv: Sequence[str]) -> Namespace:
         from hilum import parse_pair
 
         options.settings = dict(map(parse_pair, options.set))
+    options.environ = None  # the process's own
     names = [[part.strip() for part in text.split(",") if part.strip()] for text in options.plugins or ()]
     options.plugins = [name for part in names for name in part] if options.plugins is not None else None
     return options
@@ -88,11 +89,26 @@ def make_parser() -> Parser:
     add("words", nargs="*", metavar="PROMPT", help="what to do; - reads it from standard input")
     add("--model", default="", metavar="PROVIDER/NAME", help="model to ask, for example openai/gpt-5")
     add("--mode", default=None, help="agent (does the task), ask, plan, debug")
-    add("--approve", default=None, choices=("ask_first", "auto", "readonly"),
-        help="calls that change something: ask (refused where nobody can be asked), let run, or refuse")
-    add("--resume", nargs="?", const=LAST, default="", metavar="ID", help="go on with a session; the last one without an ID")
-    add("--output-format", default="text", choices=("text", "json", "stream-json"),
-        help="the answer; one object at the end; or one event per line")
+    add(
+        "--approve",
+        default=None,
+        choices=("ask_first", "auto", "readonly"),
+        help="calls that change something: ask (refused where nobody can be asked), let run, or refuse",
+    )
+    add(
+        "--resume",
+        nargs="?",
+        const=LAST,
+        default="",
+        metavar="ID",
+        help="go on with a session; the last one without an ID",
+    )
+    add(
+        "--output-format",
+        default="text",
+        choices=("text", "json", "stream-json"),
+        help="the answer; one object at the end; or one event per line",
+    )
     add("--workspace", "-C", default=".", metavar="DIR", help="folder to work in (default: the current one)")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="set any setting; may be repeated")
     add("--plugins", action="append", default=None, metavar="A,B", help="load these plugins only")

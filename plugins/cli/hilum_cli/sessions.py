@@ -65,7 +65,9 @@ async def _with_kernel(options: Namespace) -> int:
     options.out = Out(1)
     async with open_kernel() as kernel:
         if isinstance(kernel.store, MemoryStore):
-            raise StoreError("No plugin keeps sessions.", hint="Install hilum-store; hilum plugins shows what is there.")
+            raise StoreError(
+                "No plugin keeps sessions.", hint="Install hilum-store; hilum plugins shows what is there."
+            )
         action: Callable[[Kernel, Namespace], Awaitable[int | None]] = options.action
         return await action(kernel, options) or exits.COMPLETED
 
@@ -95,8 +97,12 @@ def make_parser() -> Parser:
     command("rename", _rename, "give a session a title").add_argument("title", nargs="+", metavar="TITLE")
     command("delete", _delete, "delete a session").add_argument("--yes", action="store_true", help="without asking")
     add = command("export", _export, "write a session to a file or to standard output").add_argument
-    add("--format", choices=("jsonl", "markdown", "cassette"), default="jsonl",
-        help="its events; a readable text; or a recording that --cassette plays")
+    add(
+        "--format",
+        choices=("jsonl", "markdown", "cassette"),
+        default="jsonl",
+        help="its events; a readable text; or a recording that --cassette plays",
+    )
     add("-o", "--output", default="", metavar="FILE", help="file to write; standard output without")
     add("--force", action="store_true", help="overwrite the file")
     return parser  # fmt: skip

@@ -57,12 +57,17 @@ def transcript(info: SessionInfo, events: Sequence[Event], *, full: bool = False
 def _ended(event: RunEnded) -> str:
     said = "completed" if event.state == "completed" else ending(event).replace("\n", " ")
     cost = money(event.usage.cost) if event.usage.cost is not None else ""
-    facts = [f"{event.turns} turns", duration(event.seconds), tokens(event.usage), cost]
+    facts = [
+        "1 turn" if event.turns == 1 else f"{event.turns} turns",
+        duration(event.seconds),
+        tokens(event.usage),
+        cost,
+    ]
     return " · ".join([said, *(fact for fact in facts if fact)])
 
 
 def _folded(call: CallView) -> str:
-    first = line(call.text, 100)
+    first = call.summary(100)
     return f"{call.mark} {call.title(100)} ({duration(call.seconds)})" + (f"\n    {first}" if first else "")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, Literal, Protocol
@@ -175,10 +176,22 @@ def decode(data: bytes) -> dict[str, Any]:
     try:
         value = _decode(data)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise ModelError(f"The stream cannot be read: {error}.", kind="broken") from None
+        value = _mended(data)
+        if value is None:
+            raise ModelError(f"The stream cannot be read: {error}.", kind="broken") from None
     if not isinstance(value, dict):
         raise ModelError("The stream cannot be read: an event is not a JSON object.", kind="broken")
     return value
+
+
+def _mended(data: bytes) -> Any:
+    """Decode what some servers write for JSON: NaN, raw control characters, a character cut in two. ``None`` if it is none."""
+    text = data.decode("utf-8", "replace")
+    try:
+        halves = json.dumps(json.loads(text, strict=False), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return None
+    return json.loads(halves.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def number(table: Any, *path: str) -> int:
@@ -186,6 +199,16 @@ def number(table: Any, *path: str) -> int:
     for key in path:
         table = table.get(key) if isinstance(table, dict) else None
     return int(table) if isinstance(table, int | float) and table > 0 else 0
+
+
+def is_whole(arguments: str) -> bool:
+    """Whether arguments are a complete JSON object, so that nothing can be added to them."""
+    if not arguments.endswith("}"):
+        return False
+    try:
+        return isinstance(_decode(arguments), dict)
+    except (msgspec.DecodeError, UnicodeError):
+        return False
 
 
 def as_json(arguments: Any) -> str:

@@ -158,16 +158,18 @@ class AnthropicReader:
         self._blocks: dict[int, Call | Thought | None] = {}
         self._whole: dict[int, Any] = {}
         self._usage: dict[str, Any] = {}
-        self._stop: Stop | None = None
         self.ended = False
 
     @property
     def complete(self) -> bool:
-        """Whether ``message_stop`` came."""
-        return self.ended
+        """Whether the message's stop reason came; some servers send nothing after it."""
+        return self._answer.stop is not None
 
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
         """Take one event."""
+        if data.startswith(b"[DONE]"):  # not of this format, but proxies add it
+            self.ended = True
+            return ()
         value = decode(data)
         match value.get("type"):
             case "content_block_delta":
@@ -181,18 +183,19 @@ class AnthropicReader:
             case "message_delta":
                 self._count(value.get("usage"))
                 if reason := (value.get("delta") or {}).get("stop_reason"):
-                    self._stop = _STOPS.get(reason, "end")
+                    self._answer.stop = _STOPS.get(str(reason), "end")
             case "message_stop":
-                self._answer.stop = self._stop or "end"
-                self._answer.usage = _usage(self._usage)
+                self._answer.stop = self._answer.stop or "end"
                 self.ended = True
             case "error":
                 error = value.get("error") or {}
+                error = error if isinstance(error, dict) else {"message": error}
                 raise reported(str(error.get("message") or ""), str(error.get("type") or ""), self._who)
         return ()
 
     def finish(self) -> Done:
         """Give the whole answer."""
+        self._answer.usage = _usage(self._usage)
         return self._answer.done()
 
     def _start(self, index: int, block: dict[str, Any]) -> Iterable[Chunk]:

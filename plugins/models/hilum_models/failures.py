@@ -115,8 +115,8 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, who: Who) -> M
         hint = key_hint(who)
     elif status == 402 or (kind == "rate_limit" and _QUOTA.search(f"{words} {code}")):
         hint = f"The account at {who.provider} has no credit left."
-    elif status == 404:
-        hint = f"Check the model's name {who.model!r} and the base URL."
+    elif status in (404, 405):
+        hint = f"Check the model's name {who.model!r} and the base URL, which often ends in /v1."
     elif 300 <= status < 400:
         hint = f"The base URL of {who.provider} redirects to {headers.get('location', 'elsewhere')}; set that one."
     elif kind == "request" and _NO_TOOLS.search(words):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 
 import attrs
@@ -11,7 +11,7 @@ from hilum.errors import ModelError
 from hilum.models import Alive, Chunk, ModelInfo, Request, Wire
 
 from hilum_models.answer import Reader
-from hilum_models.failures import Who
+from hilum_models.failures import Who, clean, own_words
 from hilum_models.sse import SseDecoder
 from hilum_models.transport import Response, Transport
 
@@ -20,6 +20,7 @@ from hilum_models.transport import Response, Transport
 AFTER_COMPLETE = 2.0
 AFTER_END = 0.05
 ALIVE = Alive()
+_BLANK = b" \t\r\n\xef\xbb\xbf"  # what may stand before the first character that counts, a byte order mark too
 
 
 @attrs.frozen
@@ -53,29 +54,31 @@ class HttpModel:
             if response.status != 200:
                 raise await response.refusal()
             if response.type == "text/html":
-                raise ModelError(
-                    f"{self.who.provider} answered with an HTML page instead of a stream.",
-                    kind="request",
-                    status=response.status,
-                    hint="Check the base URL: it often ends in /v1.",
-                )
+                raise self._page(response.status)
             reader = self.read(self.info.name, request.body, self.who)
             async with aclosing(response.chunks()) as data, aclosing(self._chunks(response, data, reader)) as chunks:
                 yield chunks
 
     async def _chunks(self, response: Response, data: AsyncIterator[bytes], reader: Reader) -> AsyncGenerator[Chunk]:
-        if response.type == "application/json":
-            whole = b"".join([piece async for piece in data])
-            for chunk in reader.feed(b"", whole):
+        begin = b""  # what it is shows in the first character: servers name the wrong type, both ways
+        piece: bytes | None = b""
+        while not begin.strip(_BLANK) and (piece := await anext(data, None)) is not None:
+            begin += piece
+            yield ALIVE
+        if begin.lstrip(_BLANK).startswith((b"{", b"[")):
+            for chunk in self._whole(begin + b"".join([piece async for piece in data]), reader):
                 yield chunk
-            yield reader.finish()
             return
+        if begin.lstrip(_BLANK).startswith(b"<"):
+            raise self._page(response.status)
         decoder = SseDecoder()
+        piece = begin
         while True:
-            piece = await self._next(data, reader)
             events = decoder.rest() if piece is None else decoder.feed(piece)
             content = False
             for event, value in events:
+                if reader.ended or not value.strip():  # an empty event keeps the connection alive and says nothing
+                    continue
                 for chunk in reader.feed(event, value):
                     content = True
                     yield chunk
@@ -83,7 +86,21 @@ class HttpModel:
                 break
             if not content:
                 yield ALIVE
+            piece = await self._next(data, reader)
         yield reader.finish()
+
+    def _whole(self, body: bytes, reader: Reader) -> Iterator[Chunk]:
+        """Read an answer that came as one document, or the error in its place."""
+        yield from reader.feed(b"", body)
+        if not reader.complete:
+            words = clean(own_words(body)[0], self.who)
+            hint = "Check the base URL, and that the server can stream."
+            raise ModelError(f"{self.who.provider} gave no answer but this: {words}", kind="request", hint=hint)
+        yield reader.finish()
+
+    def _page(self, status: int) -> ModelError:
+        message = f"{self.who.provider} answered with an HTML page instead of a stream."
+        return ModelError(message, kind="request", status=status, hint="Check the base URL: it often ends in /v1.")
 
     async def _next(self, data: AsyncIterator[bytes], reader: Reader) -> bytes | None:
         """Give the next piece, ``None`` at the end. Once the answer is whole, nothing that happens can spoil it."""

@@ -22,8 +22,9 @@ from hilum.messages import (
 from hilum.models import Chunk, Done
 
 from hilum_models import encode as e
-from hilum_models.answer import Answer, Call, Stop, as_json, decode, number, tables
+from hilum_models.answer import Answer, Call, Stop, as_json, decode, is_whole, number, tables
 from hilum_models.failures import Who, reported
+from hilum_models.tags import ThinkTags
 
 # Mistral's models, whoever serves them, are strict: ids of nine letters and digits, no user right after a tool.
 _MISTRAL = re.compile(r"mistral|ministral|devstral|codestral|magistral|pixtral", re.IGNORECASE)
@@ -176,21 +177,25 @@ class ChatReader:
         self._answer = Answer(model, body)
         self._calls: dict[object, Call] = {}
         self._who = who
+        self._tags = ThinkTags()
         self._refused = False
         self.ended = False
 
     @property
     def complete(self) -> bool:
-        """Whether a finish reason came."""
+        """Whether a finish reason came, or the mark of the end."""
         return self._answer.stop is not None
 
     def feed(self, event: bytes, data: bytes) -> Iterable[Chunk]:
         """Take one event."""
         if data.startswith(b"[DONE]"):
             self.ended = True
-            return ()
+            rest = self._words(self._tags.rest())
+            if self._answer.stop is None and self._answer.items:
+                self._answer.stop = "end"  # some servers give no reason; the mark itself comes only at a proper end
+            return rest
         value = decode(data)
-        if error := value.get("error"):
+        if error := value.get("error") or (value.get("object") == "error" and value):
             raise self._error(error)
         if usage := value.get("usage") or _groq(value):
             self._answer.usage = _usage(usage)
@@ -206,11 +211,13 @@ class ChatReader:
 
     def _choice(self, choice: dict[str, Any], chunks: list[Chunk]) -> None:
         # A server that ignores `stream` gives one whole message.
-        delta = choice.get("delta") or choice.get("message") or {}
+        delta = choice.get("delta")
+        if not isinstance(delta, dict):  # where there is one, a message beside it only repeats what was said
+            delta = choice.get("message") or {}
         self._reasoning(delta, chunks)
         content = delta.get("content")
         if isinstance(content, str):
-            chunks += self._answer.text(content)
+            chunks += self._words(self._tags.feed(content))
         elif content:
             self._content_parts(tables(content), chunks)
         if isinstance(refusal := delta.get("refusal"), str) and refusal:
@@ -219,9 +226,17 @@ class ChatReader:
         for piece in tables(delta.get("tool_calls")):
             self._call(piece, chunks)
         if reason := choice.get("finish_reason"):
+            chunks += self._words(self._tags.rest())
             if reason == "error":
                 raise self._error(choice.get("error") or "the model failed")
             self._answer.stop = "refusal" if self._refused else _STOPS.get(str(reason), "end")
+
+    def _words(self, pieces: Iterable[tuple[bool, str]]) -> list[Chunk]:
+        """Add text of the answer, and reasoning that was written between tags in it."""
+        chunks: list[Chunk] = []
+        for thought, text in pieces:
+            chunks += self._answer.thinking(text) if thought else self._answer.text(text)
+        return chunks
 
     def _reasoning(self, delta: dict[str, Any], chunks: list[Chunk]) -> None:
         details = tables(delta.get("reasoning_details"))
@@ -255,14 +270,17 @@ class ChatReader:
         if slot is None:  # by id where there is no index, else it continues the last one
             slot = raw_id or (len(self._calls) if name else next(reversed(self._calls), 0))
         call = self._calls.get(slot)
-        # Several whole calls under one index are told apart by their ids.
-        if call is None or (raw_id and name and call.raw_id and raw_id != call.raw_id):
+        # Several calls under one index are told apart by their ids, or by one being whole when the next begins.
+        whole = call is not None and bool(arguments.strip()) and is_whole("".join(call.arguments))
+        if call is None or (raw_id and name and call.raw_id and raw_id != call.raw_id) or (whole and name):
             vendor = {"extra_content": piece["extra_content"]} if piece.get("extra_content") else None
             call = self._calls[slot] = self._answer.call(raw_id, name, vendor)
             chunks += self._answer.arguments(call, arguments, first=True)
             return
         if name and not call.name:
             call.name = name
+        if whole:  # an empty object stood for arguments that were not known yet
+            call.arguments.clear()
         chunks += self._answer.arguments(call, arguments)
 
     def _error(self, error: Any) -> ModelError:

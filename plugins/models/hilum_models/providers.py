@@ -224,6 +224,10 @@ def providers(settings: ModelsSettings, environ: Mapping[str, str], transport: T
     return [_make(row, settings, environ, transport) for row in rows]
 
 
+# What people copy from a vendor's page together with the base URL.
+_ENDPOINTS = {"chat": "/chat/completions", "responses": "/responses", "anthropic": "/messages"}
+
+
 def _make(row: Row, settings: ModelsSettings, environ: Mapping[str, str], transport: Transport) -> HttpProvider:
     own = settings.providers.get(row.name, ProviderSettings())
     given = own.base_url or next((environ[name] for name in row.urls if environ.get(name)), "")
@@ -235,6 +239,7 @@ def _make(row: Row, settings: ModelsSettings, environ: Mapping[str, str], transp
     format = own.api or row.api
     if row.name == "openai" and not own.api and host_of(base) != "api.openai.com":
         format = "chat"  # what others call compatible is the older format
+    base = base.removesuffix(_ENDPOINTS.get(format, "/"))
     if format == "anthropic":  # its base URL has no version, by the vendor's own custom
         base = base.removesuffix("/v1")
     elif format == "gemini" and "/v1" not in base:

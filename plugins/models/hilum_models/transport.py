@@ -45,6 +45,19 @@ def shown(url: str) -> str:
     return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}" if rest else "an address that is none"
 
 
+def proxy_for(url: str) -> str:
+    """The proxy that the environment or the system names for an address; empty for none, as for this machine."""
+    if is_loopback(url) or not host_of(url):
+        return ""
+    import urllib.request
+
+    parts, proxies = urlsplit(url), urllib.request.getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
+    if not proxy or urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
 class Response:
     """A response whose body has not been read."""
 
@@ -101,21 +114,22 @@ class Transport:
     """HTTP connections of a kernel, made at first use and shared by all models."""
 
     def __init__(self) -> None:
-        self._clients: dict[tuple[bool, bool], httpx.AsyncClient] = {}
+        self._clients: dict[tuple[bool, str], httpx.AsyncClient] = {}
         self._closed = False
 
     def _client(self, url: str) -> httpx.AsyncClient:
         """Give the client for an address: no proxy for this machine, no certificates where there is no TLS."""
-        secure, local = not url.startswith("http://"), is_loopback(url)
-        client = self._clients.get((secure, local))
+        secure, proxy = not url.startswith("http://"), proxy_for(url)
+        client = self._clients.get((secure, proxy))
         if client is None:
             import httpx
 
             if self._closed:
                 raise RuntimeError("the transport is closed")
-            client = self._clients[secure, local] = httpx.AsyncClient(
-                verify=secure,  # certificates cost 40 ms to load
-                trust_env=not local,
+            client = self._clients[secure, proxy] = httpx.AsyncClient(
+                verify=httpx.create_ssl_context() if secure else False,  # certificates cost 40 ms to load
+                proxy=proxy or None,
+                trust_env=False,  # httpx fails where NO_PROXY holds an IPv6 network, as containers are given it
                 follow_redirects=False,  # a redirect would carry the key elsewhere
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=KEEP_SECONDS),
                 # The kernel watches for silence; waiting for a free connection is no failure.
@@ -145,7 +159,7 @@ class Transport:
             client = self._client(url)
             request = httpx.Request(method, url, headers=headers, content=body, extensions={"timeout": _TIMEOUT})
             response = await client.send(request, stream=True)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError, OSError) as error:
             raise _failure(error, who, url) from None
         try:
             yield Response(response, who, url)
@@ -181,7 +195,13 @@ def _failure(error: Exception, who: Who, url: str) -> ModelError:
     import httpx
 
     where = f"{who.provider} at {shown(url)}"
-    why = clean(str(error) or type(error).__name__, who)
+    why = clean(str(error) or type(error).__name__, who).rstrip(".")
+    if isinstance(error, ImportError):  # a SOCKS proxy, the only thing httpx lacks a package for
+        return ModelError(f"{where} cannot be reached through the proxy {shown(proxy_for(url))}: {why}.",
+                          kind="request", hint="Install httpx[socks] beside hilum, or unset ALL_PROXY.")  # fmt: skip
+    if isinstance(error, OSError):
+        return ModelError(f"The certificates to check {where} cannot be loaded: {error.strerror or why}.",
+                          kind="request", hint="Check SSL_CERT_FILE and SSL_CERT_DIR.")  # fmt: skip
     if isinstance(error, httpx.ConnectTimeout):
         return ModelError(f"{where} did not accept a connection within {CONNECT_TIMEOUT:g} s.", kind="connect",
                           hint="Check the network, the proxy and the base URL.")  # fmt: skip
@@ -196,4 +216,5 @@ def _failure(error: Exception, who: Who, url: str) -> ModelError:
     broken = isinstance(error, httpx.TransportError | httpx.StreamError | zlib.error)
     if broken and not isinstance(error, httpx.UnsupportedProtocol):
         return ModelError(f"The connection to {where} broke off: {why}.", kind="broken")
-    return ModelError(f"{where} cannot be asked: {why}.", kind="request", hint="Check the base URL.")
+    hint = "Check the base URL: it begins with http:// or https://."
+    return ModelError(f"{where} cannot be asked: {why}.", kind="request", hint=hint)

@@ -1,0 +1,139 @@
+"""Records the cassette of ``hilum demo``: ``python -m hilum_cli.record_demo``.
+
+The answers stand here; everything else is what really happened: they go through a gateway, real tools run on the real program,
+and the recorder writes what it saw. What differs from run to run (times, digests of prompt and tools) is left out, so that
+recording again gives the same file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+from hilum.messages import AssistantMessage, Text, ToolCall, Usage
+
+from hilum_cli.demo import CASSETTE, EXPECTED, TESTS, copy_project, diff, run_options
+
+if TYPE_CHECKING:
+    from hilum_replay import Cassette, WireRequest
+
+# What a model that has not read the file takes it for.
+GUESS = """    def minutes(self):
+        return self.end - self.start
+"""
+GUESS_NEW = GUESS.replace("self.end - self.start", "(self.end - self.start) % 1440")
+NOW = '''        """How long it took."""
+        return self.end - self.start
+'''
+NEW = '''        """How long it took; work that ends before it began went on past midnight."""
+        return (self.end - self.start) % DAY
+'''
+FIRST, SECONDS = 0.5, 1.1
+_TIMES = re.compile(r"\b\d+\.\d+ ?s\b")
+
+
+def answers() -> Iterator[tuple[str, list[tuple[str, dict[str, object]]]]]:
+    """Give the answers: a text, and the calls that follow it."""
+    yield (
+        "I'll look at the project and see what its tests say.",
+        [("list_directory", {"path": ".", "depth": 2}), ("run_terminal_cmd", {"command": TESTS})],
+    )
+    yield (
+        "Three tests fail, all of them where work ends past midnight: 22:15-00:45 gives -1290 minutes. "
+        "I'll look for where the length of an entry is computed.",
+        [("run_terminal_cmd", {"command": "grep -rn minutes tally --include='*.py' | sort"})],
+    )
+    yield (
+        "It is the property `minutes` of an entry. I'll make it count on into the next day.",
+        [("edit_file", {"path": "tally/entries.py", "old_string": GUESS, "new_string": GUESS_NEW})],
+    )
+    yield (
+        "The text is not quite what I took it for. I'll read the file.",
+        [("read_file", {"path": "tally/entries.py", "start_line": 1, "end_line": 35})],
+    )
+    yield (
+        "There it is, and `DAY` exists already. I'll take the difference modulo a day.",
+        [("edit_file", {"path": "tally/entries.py", "old_string": NOW, "new_string": NEW})],
+    )
+    yield "Now the tests again.", [("run_terminal_cmd", {"command": TESTS})]
+    yield (
+        "Fixed. An entry that runs past midnight, such as 22:15-00:45, ends on the next day, but its length was computed as "
+        "if it ended on the same one, which gave -1290 minutes. `Entry.minutes` in `tally/entries.py` now counts modulo "
+        "24 hours. All 7 tests pass; 3 of them failed before.",
+        [],
+    )
+
+
+async def record() -> tuple[Cassette, str]:
+    """Let the scripted model do the work; gives the cassette and the diff of the program."""
+    from hilum import open_kernel
+    from hilum_replay import Answer, Recorder, serve
+
+    script = iter(enumerate(answers(), 1))
+
+    def answer(request: WireRequest) -> Answer:
+        turn, (text, calls) = next(script)
+        made = [ToolCall(f"call_{turn}_{n}", name, json.dumps(args)) for n, (name, args) in enumerate(calls, 1)]
+        message = AssistantMessage((Text(text, "model"), *made), stop="calls" if made else "end")
+        # Nobody counted tokens; four bytes each is what hilum itself estimates with.
+        size = len(text) + sum(len(call.arguments) for call in made)
+        return Answer(message, Usage(input=len(request.body) // 4, output=size // 4))
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        options = run_options(copy_project(folder / "tally"), folder)
+        recorder = Recorder(title="A time sheet past midnight")
+        async with serve(answer) as server:
+            provider = {"recorded": {"base_url": f"{server.url}/v1", "api": "chat"}}
+            async with (
+                open_kernel(
+                    [plugin for plugin in options.plugins if plugin != "store"],
+                    model=options.model, settings={"models.providers": provider}, environ=options.environ,
+                ) as kernel,
+                kernel.open_session(options.workspace, kind="headless", approve="auto") as session,
+            ):  # fmt: skip
+                await session.run(options.prompt)
+                for event in session.journal.since(0):
+                    recorder.feed(event)
+        return steady(recorder.cassette), diff(Path(options.workspace))
+
+
+def steady(cassette: Cassette) -> Cassette:
+    """Take out what differs from one recording to the next."""
+    ids = [call.id for exchange in cassette.exchanges for call in exchange.answer.calls]
+    named = {identity: f"call_{number}" for number, identity in enumerate(ids, 1)}
+    exchanges = []
+    for number, exchange in enumerate(cassette.exchanges):
+        parts = [
+            msgspec.structs.replace(part, id=named[part.id]) if isinstance(part, ToolCall) else part
+            for part in exchange.answer.parts
+        ]
+        sent = [
+            msgspec.structs.replace(item, text=_TIMES.sub("0.1 s", item.text), call=named.get(item.call, item.call))
+            for item in exchange.sent
+        ]
+        change = {
+            "answer": msgspec.structs.replace(exchange.answer, parts=tuple(parts)), "sent": tuple(sent),
+            "layers": None, "tools": None, "first": FIRST, "seconds": SECONDS if number else FIRST,
+        }  # fmt: skip
+        exchanges.append(msgspec.structs.replace(exchange, **change))
+    return msgspec.structs.replace(cassette, exchanges=tuple(exchanges), hilum="")
+
+
+def main() -> None:
+    """Write the cassette and the diff into the package."""
+    from hilum_replay import save
+
+    cassette, change = trio.run(record)
+    save(cassette, CASSETTE)
+    EXPECTED.write_text(change, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Killed at event boundaries and at random instants, a session goes on as if nothing had happened."""
+
+import random
+import sys
+from pathlib import Path
+
+import trio
+
+sys.path.insert(0, str(Path(__file__).parent))
+import crash_session
+
+TURNS = 21
+SEED = 20250201
+
+
+async def test_a_session_killed_at_event_boundaries_and_at_random_instants_goes_on_unharmed() -> None:
+    """Of every promise about crashes: nothing shown is lost, nothing finished is repeated, prompts and files are the same."""
+    dice = random.Random(SEED)
+    with trio.fail_after(110):
+        undisturbed = await crash_session.trial(TURNS)
+        crash_session.judge(undisturbed, undisturbed, TURNS)
+        plans = [[deed] for deed in dice.sample(crash_session.boundaries(undisturbed), 25)]
+        plans += crash_session.instants(undisturbed, dice, 10)
+        seen = await crash_session.judge_all(TURNS, undisturbed, plans)
+    assert seen["trials"] == 35
+    assert seen["kills"] >= 25
+    assert seen["cut off"] >= 1

@@ -1,0 +1,133 @@
+"""``hilum run`` on a terminal: what is shown, what is asked, and what is not obeyed."""
+
+from hilum.messages import AssistantMessage, Text, ToolCall, Usage
+from hilum_replay import Answer
+
+
+async def test_calls_status_and_answer_are_shown(cli, asks):
+    """A line per call with its result, a status line, the answer; the cursor comes back."""
+    (cli.workspace / "a.txt").write_text("alpha\n")
+    first = Answer(asks("read_file", path="a.txt", text="I look."), Usage(1200, output=7), seconds=0.5)
+    said = AssistantMessage((Text("It says alpha. And this is streamed.", "model"),))
+    async with (
+        cli.model(first, Answer(said, Usage(1300, output=9), seconds=0.6)),
+        cli.on_terminal("run", "what is in a.txt?") as terminal,
+    ):
+        await terminal.see("thinking · turn 1/25")
+        await terminal.see("I look.")
+        await terminal.see("✓ read_file path=a.txt")
+        await terminal.see("1 | alpha")
+        await terminal.see("turn 2/25 · 2.5k in, 16 out · openai/scripted")
+        assert await terminal.end() == 0
+    assert terminal.text.rstrip().endswith("It says alpha. And this is streamed.")
+    assert terminal.raw.rindex("\x1b[?25h") > terminal.raw.rindex("\x1b[?25l")
+
+
+async def test_a_call_is_asked_for_and_yes_runs_it(cli, asks):
+    """The whole call is visible, with every line of its arguments."""
+    content = "".join(f"line {n}\n" for n in range(30))
+    async with (
+        cli.model(asks("write_file", path="x.txt", content=content), "Done."),
+        cli.on_terminal("run", "write") as terminal,
+    ):
+        await terminal.see("write_file (write) wants to run")
+        await terminal.see("line 29")
+        await terminal.see("[y/n/a]")
+        assert not (cli.workspace / "x.txt").exists()
+        terminal.type("what\n")
+        await terminal.see("Please answer y, n or a.")
+        terminal.type("y\n")
+        assert await terminal.end() == 0
+    assert (cli.workspace / "x.txt").read_text() == content
+
+
+async def test_no_tells_the_model_the_reason(cli, asks):
+    """It changes its plan."""
+    async with (
+        cli.model(asks("write_file", path="x.txt", content="x"), "I'll use y.txt.") as server,
+        cli.on_terminal("run", "write") as terminal,
+    ):
+        await terminal.see("[y/n/a]")
+        terminal.type("n use y.txt\n")
+        assert await terminal.end() == 0
+    assert not (cli.workspace / "x.txt").exists()
+    assert b"use y.txt" in server.bodies[1]
+    assert "rejected: use y.txt" in terminal.text
+
+
+async def test_all_holds_for_this_tool_in_this_session(cli):
+    """Also for the calls that were asked for at the same time; another tool is asked for again."""
+    calls = [ToolCall(f"w{n}", "write_file", f'{{"path": "{n}.txt", "content": "x"}}') for n in range(3)]
+    calls.append(ToolCall("cmd", "run_terminal_cmd", '{"command": "touch 4.txt"}'))
+    async with (
+        cli.model(AssistantMessage(tuple(calls), stop="calls"), "Done."),
+        cli.on_terminal("run", "write") as terminal,
+    ):
+        await terminal.see("write_file (write) wants")
+        await terminal.see("[y/n/a]")
+        terminal.type("a\n")
+        await terminal.see("run_terminal_cmd (execute) wants")
+        await terminal.see("[y/n/a]")
+        terminal.type("n\n")
+        assert await terminal.end() == 0
+    assert sorted(path.name for path in cli.workspace.glob("*.txt")) == ["0.txt", "1.txt", "2.txt"]
+    assert terminal.text.count("write_file (write) wants") == 1
+
+
+async def test_what_was_typed_before_the_question_is_no_answer(cli, asks):
+    """Keys pressed while the model was thinking are dropped."""
+    late = Answer(asks("write_file", path="x.txt", content="x"), seconds=0.8)
+    async with cli.model(late, "ok"), cli.on_terminal("run", "write") as terminal:
+        await terminal.see("thinking")
+        terminal.type("y\n")
+        await terminal.see("[y/n/a]")
+        terminal.type("n\n")
+        assert await terminal.end() == 0
+    assert not (cli.workspace / "x.txt").exists()
+
+
+async def test_an_approval_that_runs_out_is_a_no(cli, asks):
+    """The question goes away, and the run goes on."""
+    async with (
+        cli.model(asks("write_file", path="x.txt", content="x"), "Then not."),
+        cli.on_terminal("run", "write", "--set", "approval_timeout=0.5") as terminal,
+    ):
+        await terminal.see("no answer in 0.5 s is a no")
+        await terminal.see("It is settled")
+        assert await terminal.end() == 0
+    assert "Then not." in terminal.text
+
+
+async def test_ctrl_c_at_a_question_stops_the_run(cli, asks):
+    """As anywhere else."""
+    async with cli.model(asks("write_file", path="x.txt", content="x")), cli.on_terminal("run", "write") as terminal:
+        await terminal.see("[y/n/a]")
+        terminal.type("\x03")
+        assert await terminal.end() == 130
+    assert "hilum run --resume" in terminal.text
+    assert not (cli.workspace / "x.txt").exists()
+
+
+async def test_foreign_text_cannot_drive_the_terminal(cli, asks):
+    """Neither a model's text, nor arguments, nor what a tool found."""
+    evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\rhidden"
+    (cli.workspace / "evil.txt").write_text(evil)
+    said = AssistantMessage((Text(evil, "model"), *asks("read_file", path="evil.txt").parts), stop="calls")
+    async with (
+        cli.model(said, asks("write_file", path="x\x1b[2J.txt", content=evil), evil),
+        cli.on_terminal("run", "read") as terminal,
+    ):
+        await terminal.see("[y/n/a]")
+        terminal.type("n\n")
+        assert await terminal.end() == 0
+    for bad in ("\x1b]0", "\x1b[2J", "\x9b", "\u202e", "\x07", "\rhidden"):
+        assert bad not in terminal.raw
+    assert terminal.text.count("\\x1b]0;owned") >= 3
+
+
+async def test_redirected_progress_is_plain_lines(cli):
+    """NO terminal, no colours, no cursor movements; TERM=dumb is treated so, too."""
+    async with cli.model("Done."), cli.on_terminal("run", "hi", TERM="dumb") as terminal:
+        assert await terminal.end() == 0
+    assert "\x1b" not in terminal.raw
+    assert "Done." in terminal.text

@@ -1,0 +1,116 @@
+"""Events: one ordered stream, read from any point, by any number of readers, at any speed."""
+
+from contextlib import aclosing
+from itertools import pairwise
+
+import trio
+import trio.testing
+from hilum.events import FINAL, Delta, ModelStarted, RunEnded, SessionOpened, StateChanged
+from hilum.testing import pause, say
+
+
+async def test_events_are_numbered_without_gaps_and_say_whose_they_are(bench):
+    """seq counts from one; events of a run carry its id and agent."""
+    kit = await bench(answers=["ok"])
+    run = await kit.start("x")
+    with kit.guard():
+        await run.wait()
+    assert [event.seq for event in kit.events] == [*range(1, len(kit.events) + 1)]
+    assert isinstance(kit.events[0], SessionOpened)
+    inner = kit.events[kit.events.index(kit.of(StateChanged)[0]) :]
+    assert {(event.agent, event.run) for event in inner} == {("main", run.id)}
+    assert sorted(event.at for event in kit.events) == [event.at for event in kit.events]
+
+
+async def test_states_of_a_run_are_events(bench):
+    """The state machine is visible, and its last state is final."""
+    kit = await bench(answers=["ok"])
+    await kit.run("x")
+    changes = kit.of(StateChanged)
+    assert [event.state for event in changes] == ["preparing", "thinking", "completed"]
+    assert changes[-1].state in FINAL
+    assert all(after.previous == before.state for before, after in pairwise(changes))
+
+
+async def test_reader_goes_on_after_what_it_knows(bench):
+    """Whatever the point, a reader gets the rest, in order, and then what comes."""
+    kit = await bench(answers=["a"] * 30)
+    for _ in range(15):
+        await kit.run("x")
+    for after in (0, 1, 50, len(kit.events) - 1):
+        seen = []
+        async with trio.open_nursery() as nursery, aclosing(kit.session.events(after)) as events:
+            nursery.start_soon(kit.run, "y")
+            with kit.guard():
+                async for event in events:
+                    seen.append(event.seq)
+                    if isinstance(event, RunEnded) and event.seq > after + 1 and len(kit.events) == seen[-1] + 1:
+                        break
+        assert seen == [*range(after + 1, seen[-1] + 1)]
+
+
+async def test_reader_of_more_than_is_kept_in_memory_misses_nothing(bench):
+    """Beyond the events kept in memory the log itself is read."""
+    kit = await bench(answers=[])
+    for n in range(2500):
+        kit.session.note("test.count", n=n)
+    count = len(kit.events)
+    seen = []
+    async with aclosing(kit.session.events()) as events:
+        async for event in events:
+            seen.append(event.seq)
+            if len(seen) == count:
+                break
+    assert seen == [*range(1, count + 1)]
+
+
+async def test_readers_end_when_the_session_closes(bench):
+    """A reader needs no other sign."""
+    kit = await bench(answers=["ok"])
+    seen = []
+
+    async def read(session):
+        async for event in session.events():
+            seen.append(event)
+
+    async with trio.open_nursery() as nursery, kit.kernel.open_session(kit.workspace) as other:
+        nursery.start_soon(read, other)
+        await other.run("x")
+    assert isinstance(next(event for event in reversed(seen) if isinstance(event, RunEnded)), RunEnded)
+
+
+async def test_late_reader_gets_the_text_so_far_then_what_is_added(bench):
+    """Deltas are not stored, and nobody misses any."""
+    go = trio.Event()
+    kit = await bench(answers=[say("one ") + "two " + pause(go) + "three " + pause(trio.Event())])
+    run = await kit.start("x")
+    with kit.guard():
+        await kit.model.asked(1)
+        await trio.testing.wait_all_tasks_blocked()
+        seen = []
+        async with aclosing(kit.session.events(len(kit.events), deltas=True)) as events:
+            async for event in events:
+                seen.append(event)
+                if len(seen) == 2:
+                    break
+                go.set()
+        run.stop()
+        await run.wait()
+    started = kit.of(ModelStarted)[0]
+    assert [(delta.text, delta.seq, delta.kind) for delta in seen] == [
+        ("one two ", started.seq, "text"),
+        ("three ", started.seq, "text"),
+    ]
+
+
+async def test_reader_without_deltas_sees_none(bench):
+    """Output on its way is asked for, or left out."""
+    kit = await bench(answers=["ok"])
+    await kit.run("x")
+    stream = []
+    async with aclosing(kit.session.events()) as events:
+        async for event in events:
+            stream.append(event)
+            if isinstance(event, RunEnded):
+                break
+    assert not [event for event in stream if isinstance(event, Delta)]

@@ -1,0 +1,156 @@
+"""Trimming: over 80 % of the window the oldest goes, calls stay with their results, and it always ends."""
+
+import pytest
+from hilum import ModelError, Trim, tool
+from hilum.errors import E_LLM_FAIL
+from hilum.events import LayersSealed, ModelFailed, Trimmed
+from hilum.messages import AssistantMessage, NoteMessage, ToolMessage, Usage, UserMessage
+from hilum.testing import ScriptedModel, plugin, say, use
+
+
+@tool(risk="read")
+def look(n: int, size: int = 10) -> str:
+    """Look."""
+    return f"{n}" * size
+
+
+def whole(messages):
+    """Whether each call has its result right after it, and no result stands alone."""
+    open_calls: list[str] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if [result.call_id for result in message.results] != open_calls:
+                return False
+            open_calls = []
+        elif open_calls:
+            return False
+        elif isinstance(message, AssistantMessage):
+            open_calls = [call.id for call in message.calls]
+    return not open_calls
+
+
+def small(answers, **options):
+    """A model with a small window: 8,000 tokens, of which 80 % are about 22 kB."""
+    return ScriptedModel(answers, window=9_000, max_output=1_000, **options)
+
+
+async def test_long_conversation_is_cut_from_its_oldest_end(bench):
+    """Forty turns of 2 kB pass through a window of 22 kB; every request fits and none splits a call from its result."""
+    one = [use("look", n=n, size=2000 if n < 10 else 1000) for n in range(40)]
+    answers = [call if n % 4 else call + call for n, call in enumerate(one)]
+    kit = await bench(plugin("tools", look), model=small([*answers, "done"]), settings={"turns": 50})
+    ended = await kit.run("Find it. " + "x" * 2000)
+    assert ended.state == "completed"
+    assert len(kit.of(Trimmed)) >= 3
+    assert all(len(request.body) <= 8_000 * 0.8 * 3.5 + 10 for request in kit.requests)
+    assert all(whole(request.messages) for request in kit.requests)
+    causes = [event.cause for event in kit.of(LayersSealed)]
+    assert causes == ["run"] + ["trim"] * len(kit.of(Trimmed))
+    first = next(request for request in kit.requests if isinstance(request.messages[0], NoteMessage))
+    assert "earlier messages were dropped" in first.messages[0].text
+    assert "The user asked: Find it." in first.messages[0].text
+
+
+async def test_nothing_is_trimmed_below_eighty_percent(bench):
+    """A conversation of 79 % is left alone, one of 81 % is not."""
+    for size, trims in ((8_000 * 0.79, 0), (8_000 * 0.81, 1)):
+        kit = await bench(plugin("tools", look), model=small([say("a", usage=Usage()), "b"]))
+        await kit.run("x" * 5_000)
+        used = len(kit.requests[0].body)
+        await kit.run("y" * int(size * 3.5 - used - 150))
+        assert len(kit.of(Trimmed)) == trims
+
+
+async def test_plugin_decides_how_to_trim(bench):
+    """Its summary stands at the cut; a cut that would split a call from its result is moved back."""
+    seen = []
+
+    def trim_context(messages, budget):
+        seen.append((len(messages), budget))
+        kinds = [type(message) for message in messages]
+        return Trim(kinds.index(ToolMessage, 4), "What happened so far.")
+
+    answers = [use("look", n=n, size=6000) for n in range(5)]
+    kit = await bench(plugin("memory", look, trim_context=trim_context), model=small([*answers, "done"]))
+    assert (await kit.run("x")).state == "completed"
+    trimmed = kit.of(Trimmed)[0]
+    assert trimmed.summary == "What happened so far."
+    assert seen[0][1] < trimmed.before
+    after = next(request for request in kit.requests if isinstance(request.messages[0], NoteMessage))
+    assert after.messages[0].text == "What happened so far."
+    assert isinstance(after.messages[1], AssistantMessage)
+    assert whole(after.messages)
+
+
+async def test_plugin_may_thin_results_instead(bench):
+    """Big old results are replaced, nothing is dropped, and the log says so."""
+
+    def trim_context(messages):
+        results = [result for message in messages if isinstance(message, ToolMessage) for result in message.results]
+        return Trim(thinned={result.call_id: "(thinned)" for result in results[:-1] if len(result.text) > 100})
+
+    answers = [use("look", n=n, size=6000) for n in range(4)]
+    kit = await bench(plugin("memory", look, trim_context=trim_context), model=small([*answers, "done"]))
+    assert (await kit.run("x")).state == "completed"
+    last = kit.requests[-1].messages
+    assert isinstance(last[0], UserMessage)
+    assert next(m.results[0].text for m in last if isinstance(m, ToolMessage)) == "(thinned)"
+    assert len(last) == 9
+
+
+@pytest.mark.parametrize("useless", [Trim(), Trim(upto=-3), Trim(summary="nothing")])
+async def test_useless_trim_of_a_plugin_falls_back_to_plain_dropping(bench, useless):
+    """A plugin that would cut nothing is no help; the run goes on."""
+    answers = [use("look", n=n, size=6000) for n in range(5)]
+    memory = plugin("memory", look, trim_context=lambda: useless)
+    kit = await bench(memory, model=small([*answers, "done"]))
+    assert (await kit.run("x")).state == "completed"
+    assert "earlier messages were dropped" in kit.of(Trimmed)[0].summary
+
+
+async def test_result_bigger_than_the_window_is_thinned(bench):
+    """One result of 100 kB in a window of 28 kB keeps its beginning and its end, and the run is answered."""
+    kit = await bench(plugin("tools", look), model=small([use("look", n=7, size=100_000), "done"]))
+    with kit.guard():
+        ended = await kit.run("x")
+    assert ended.state == "completed"
+    text = kit.requests[1].messages[-1].results[0].text
+    assert text.startswith("777")
+    assert "left out to fit the window" in text
+    assert len(kit.requests[1].body) < 28_000
+    assert kit.results[0].text == "7" * 100_000
+
+
+async def test_prompt_bigger_than_the_window_ends_in_an_error_and_not_in_a_loop(bench):
+    """What cannot be made to fit is sent, refused, and told."""
+    too_long = ModelError("The prompt is too long.", kind="too_long", status=400)
+    kit = await bench(model=small([too_long, too_long]))
+    ended = await kit.run("x" * 100_000)
+    assert (ended.state, ended.code) == ("failed", E_LLM_FAIL)
+    assert len(kit.requests) == 2
+
+
+async def test_refused_as_too_long_is_trimmed_once_and_tried_again(bench):
+    """When the provider counts more than the estimate, the prompt is cut to half; a second refusal ends the run."""
+    too_long = ModelError("The prompt is too long.", kind="too_long", status=400)
+    answers = [*[use("look", n=n, size=500) for n in range(6)], too_long, "done"]
+    kit = await bench(plugin("tools", look), model=small(answers))
+    assert (await kit.run("x")).state == "completed"
+    assert len(kit.of(Trimmed)) == 1
+    assert [event.action for event in kit.of(ModelFailed)] == ["trim"]
+    assert len(kit.requests[-1].body) < len(kit.requests[-2].body) * 0.7
+    kit.model.then(too_long, too_long)
+    assert (await kit.run("y")).state == "failed"
+    assert [event.action for event in kit.of(ModelFailed)][1:] == ["trim", "give_up"]
+
+
+async def test_window_follows_the_active_model(bench):
+    """After a switch to a model with a small window the conversation is cut for that one."""
+    tiny = small(["ok"], name="scripted/tiny")
+    kit = await bench(answers=["a", "b"], models={"tiny": tiny})
+    await kit.run("x" * 20_000)
+    await kit.run("y" * 20_000)
+    assert kit.of(Trimmed) == []
+    kit.session.set(model="scripted/tiny")
+    assert (await kit.run("z")).text == "ok"
+    assert len(tiny.requests[0].body) < 8_000 * 0.8 * 3.5

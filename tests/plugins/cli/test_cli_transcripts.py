@@ -1,0 +1,53 @@
+"""Sessions as text."""
+
+from hilum.events import CallDone, ModelAnswered, RunEnded, RunStarted
+from hilum.messages import AssistantMessage, Text, ToolCall, ToolResult, UserMessage
+from hilum.store import SessionInfo
+from hilum_cli.sessions import table
+from hilum_cli.transcript import markdown, transcript
+
+INFO = SessionInfo("20260131-101500-abcdef01", "/home/me/work", title="Fix it", created=0, updated=0, events=9)
+CALL = ToolCall("c", "read_file", '{"path": "a.md"}')
+RESULT = ToolResult("c", "read_file", (Text("1 | ```\n2 | </details>"),))
+EVENTS = [
+    RunStarted(agent="main", text="Fix\nit", message=UserMessage((Text("Fix\nit"),))),
+    ModelAnswered(agent="main", message=AssistantMessage((Text("I look."), CALL), "a/b", "calls")),
+    CallDone(agent="main", result=RESULT, seconds=0.1),
+    ModelAnswered(agent="main", message=AssistantMessage((Text("Done."),), "a/b")),
+    RunEnded(agent="main", state="completed", text="Done.", turns=2, seconds=3),
+]
+
+
+def test_a_transcript_folds_calls():
+    """Prompt, answers, calls on two lines, the end."""
+    text = transcript(INFO, EVENTS)
+    assert text.startswith("Fix it\n20260131-101500-abcdef01 · /home/me/work · ")
+    parts = text.split("\n\n")
+    assert parts[1:] == [
+        "> Fix\n> it",
+        "I look.",
+        "✓ read_file path=a.md (0.1 s)\n    1 | ```",
+        "Done.",
+        "── completed · 2 turns · 3.0 s",
+    ]
+
+
+def test_a_full_transcript_unfolds_them():
+    """Arguments and results in full."""
+    assert '{\n      "path": "a.md"\n    }\n    1 | ```\n    2 | </details>' in transcript(INFO, EVENTS, full=True)
+
+
+def test_markdown_keeps_results_inside_their_block():
+    """A fence in a result cannot close the block around it."""
+    text = markdown(INFO, EVENTS)
+    assert "````\n1 | ```\n2 | </details>\n````" in text
+    assert text.startswith("# Fix it\n")
+    assert "## User\n\n> Fix\n> it" in text
+
+
+def test_a_table_fits_the_terminal():
+    """The title gives way."""
+    lines = table([INFO] * 2, folder=True, width=90).split("\n")
+    assert len(lines) == 3
+    assert all(len(text) <= 90 for text in lines)
+    assert "/home/me/work" in lines[1]
