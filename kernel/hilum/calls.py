@@ -15,21 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
-from hilum.errors import (
-    E_APPROVAL_TIMEOUT,
-    E_BAD_ARGS,
-    E_INTERRUPTED,
-    E_PLUGIN,
-    E_REJECTED,
-    E_REPEATED,
-    E_TIMEOUT,
-    E_UNKNOWN_TOOL,
-    NeedsUser,
-    PluginError,
-    ToolDenied,
-    ToolError,
-    unknown,
-)
+from hilum.errors import NeedsUser, PluginError, ToolDenied, ToolError, unknown
 from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, CallStarted, UserNeeded
 from hilum.hooks import FAULTS, Fault
 from hilum.hookspecs import Verdict, ask, deny
@@ -93,20 +79,20 @@ async def _settle(agent: Agent, state: CallState, call: ToolCall) -> Output:
     if state.started and state.started.effect == "once":
         raise ToolError(
             "The call was cut off by a crash and may or may not have had its effect.",
-            code=E_INTERRUPTED,
+            code="E_INTERRUPTED",
             hint="Look at what is there before you repeat it.",
         )
     tool = _find(agent, call)
     try:
         arguments = tool.check(call.arguments)
     except ToolError as error:
-        if agent.conversation.strikes.of(state.call.name, E_BAD_ARGS) >= THREE - 1:
+        if agent.conversation.strikes.of(state.call.name, "E_BAD_ARGS") >= THREE - 1:
             error.hint += " That was the third time: the call is skipped. Go on without it."
         raise
     except FAULTS as error:
         raise _crash(session, tool, error) from error
     if agent.conversation.strikes.repeated(state.call) >= THREE:
-        raise ToolError("This very call has failed three times.", code=E_REPEATED, hint="Change it, or do without.")
+        raise ToolError("This very call has failed three times.", code="E_REPEATED", hint="Change it, or do without.")
     verdict = await _verdict(agent, call, tool)
     if verdict and verdict.kind == "deny":
         raise ToolDenied(verdict.reason or "The call was refused.")
@@ -129,7 +115,7 @@ def _find(agent: Agent, call: ToolCall) -> Tool:
             return tool
     if tool is None:
         error = unknown("tool", call.name, (tool.name for tool in agent.tools()))
-        raise ToolError(error.message, code=E_UNKNOWN_TOOL, hint=error.hint)
+        raise ToolError(error.message, code="E_UNKNOWN_TOOL", hint=error.hint)
     if not agent.mode.tools.admits(tool.name, tool.risk):
         raise ToolDenied(
             f"{tool.name} is not available in {agent.mode.name} mode.", hint="The user can switch the mode."
@@ -195,7 +181,7 @@ async def _approve(agent: Agent, state: CallState, call: ToolCall, tool: Tool, r
         answer = ApprovalAnswered(id=asked.id, accepted=False, reason=reason, by="timeout")
         session.emit(answer, agent)
     if not answer.accepted:
-        code = E_APPROVAL_TIMEOUT if answer.by == "timeout" else E_REJECTED
+        code = "E_APPROVAL_TIMEOUT" if answer.by == "timeout" else "E_REJECTED"
         said = answer.reason or "no reason given"
         raise ToolDenied(f"The user rejected the call: {said}", code=code, hint="Change your plan.")
 
@@ -232,24 +218,28 @@ async def _run(agent: Agent, tool: Tool, call: ToolCall, arguments: dict[str, An
                 for observe in session.kernel.observers:
                     observe("tool", tool.name, tool.plugin, time.perf_counter() - began, failure)
         if deadline.cancelled_caught:
-            raise ToolError(f"{tool.name} did not end within {limit:g} seconds and was cancelled.", code=E_TIMEOUT)
+            raise ToolError(f"{tool.name} did not end within {limit:g} seconds and was cancelled.", code="E_TIMEOUT")
     if scope.cancelled_caught:
-        raise ToolError(f"The plugin {tool.plugin} crashed during the call.", code=E_PLUGIN)
+        raise ToolError(f"The plugin {tool.plugin} crashed during the call.", code="E_PLUGIN")
     raise AssertionError("unreachable")
 
 
 def _crash(session: Session, tool: Tool, error: BaseException) -> ToolError:
     fault = Fault(tool.plugin, f"tool {tool.name}", error)
     session.hooks.report(fault)
-    return ToolError(f"{tool.name} failed, which is a fault of the plugin {tool.plugin}: {fault}.", code=E_PLUGIN)
+    return ToolError(f"{tool.name} failed, which is a fault of the plugin {tool.plugin}: {fault}.", code="E_PLUGIN")
 
 
 async def _checked(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult:
     """Let plugins change the result before anyone sees it; if one fails, nobody sees it."""
     try:
-        checked: ToolResult = await agent.session.hooks.pipe("check_result", "result", agent=agent, call=call, result=result)
+        checked: ToolResult = await agent.session.hooks.pipe(
+            "check_result", "result", agent=agent, call=call, result=result
+        )
     except PluginError as error:
-        return _failure(call, E_PLUGIN, f"The result is withheld. {error.message}")
+        return _failure(call, "E_PLUGIN", f"The result is withheld. {error.message}")
     if checked.call_id != result.call_id:
-        return _failure(call, E_PLUGIN, "The result is withheld: a plugin that checks results gave that of another call.")
+        return _failure(
+            call, "E_PLUGIN", "The result is withheld: a plugin that checks results gave that of another call."
+        )
     return checked

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hilum.discovery import EntryPoint, entry_points, normal
-from hilum.errors import E_BAD_ARGS, E_SETTINGS, HilumError, UsageError, unknown
+from hilum.errors import HilumError, UsageError, unknown
 from hilum.settings import FILE, KernelSettings, PluginSettings, config_folder, load
 
 USAGE = """usage: hilum plugins [list | show [NAME …] | block NAME | unblock NAME] [--json]
@@ -29,7 +29,7 @@ def main(argv: list[str]) -> int:
         return 0
     right = {"list": not names, "show": True, "block": len(names) == 1, "unblock": len(names) == 1}.get(action)
     if not right or any(word.startswith("-") and word != "--json" for word in argv):
-        raise UsageError(f"hilum plugins does not take {' '.join(argv)!r}.", code=E_BAD_ARGS, hint=USAGE)
+        raise UsageError(f"hilum plugins does not take {' '.join(argv)!r}.", code="E_BAD_ARGS", hint=USAGE)
     installed = {point.name: point for point in entry_points() if point.group == "hilum"}
     for name in names:
         if name not in installed:
@@ -111,7 +111,7 @@ def _block(name: str, block: bool) -> int:
         new.replace(path)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         hint = f'Change it by hand: "{name}" {"joins" if block else "leaves"} the list block under [plugins].'
-        raise HilumError(f"{path} cannot be changed safely: {error}.", code=E_SETTINGS, hint=hint) from None
+        raise HilumError(f"{path} cannot be changed safely: {error}.", code="E_SETTINGS", hint=hint) from None
     print(f"{name} is {'blocked' if block else 'not blocked'} in {path}.")
     return 0
 

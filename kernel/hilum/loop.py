@@ -17,7 +17,7 @@ import trio
 
 from hilum.calls import end_calls, run_calls
 from hilum.context import cut_point, plain_trim, tokens
-from hilum.errors import E_FAILED, E_LLM_AUTH, E_STOPPED, E_TIMEOUT, E_TOKEN_LIMIT, E_TURN_LIMIT, HilumError
+from hilum.errors import HilumError
 from hilum.events import ErrorRaised, ModelFailed, RoundEnded, RunEnded, RunStarted, State, Trimmed, UserNeeded
 from hilum.hooks import FAULTS, Fault
 from hilum.messages import AssistantMessage, Text, Trim, UserMessage
@@ -58,10 +58,10 @@ async def drive(agent: Agent, begin: Begin, state: dict[str, object]) -> None:
         if agent.scope.cancelled_caught:
             if trio.current_time() >= deadline:
                 error = f"The run took longer than {limit:g} seconds."
-                agent.session.emit(ErrorRaised(code=E_TIMEOUT, message=error, hint="Give it more time."), agent)
-                give_up(agent, "timed_out", E_TIMEOUT, error)
+                agent.session.emit(ErrorRaised(code="E_TIMEOUT", message=error, hint="Give it more time."), agent)
+                give_up(agent, "timed_out", "E_TIMEOUT", error)
             else:
-                give_up(agent, "stopped", E_STOPPED, "The run was stopped.")
+                give_up(agent, "stopped", "E_STOPPED", "The run was stopped.")
     except FAULTS as error:
         if (broken := agent.session.journal.broken) is not None:
             raise broken from error
@@ -70,7 +70,7 @@ async def drive(agent: Agent, begin: Begin, state: dict[str, object]) -> None:
             return
         # A fault of the kernel itself: the run ends, the session and its other agents go on.
         agent.session.report(Fault("kernel", conversation.phase, error))
-        give_up(agent, "failed", E_FAILED, f"The kernel failed: {type(error).__name__}: {error}")
+        give_up(agent, "failed", "E_FAILED", f"The kernel failed: {type(error).__name__}: {error}")
     finally:
         agent.scope, agent.starting = None, ""
 
@@ -132,7 +132,7 @@ async def _think(agent: Agent) -> None:
 
 
 def _no_answer(agent: Agent, failed: ModelFailed) -> None:
-    if failed.code == E_LLM_AUTH or failed.kind in ("timeout", "rate_limit", "connect"):
+    if failed.code == "E_LLM_AUTH" or failed.kind in ("timeout", "rate_limit", "connect"):
         agent.session.emit(UserNeeded(code=failed.code, message=f"{failed.message} {failed.hint}".strip()), agent)
     give_up(agent, "failed", failed.code, failed.message, failed.hint)
 
@@ -143,9 +143,9 @@ def _limit_reached(agent: Agent) -> bool:
     assert run is not None
     turns, most = agent.limit("turns"), agent.limit("token_limit")
     if run.turn >= turns:
-        code, what = E_TURN_LIMIT, f"The limit of {turns} turns is reached"
+        code, what = "E_TURN_LIMIT", f"The limit of {turns} turns is reached"
     elif most and run.usage.total >= most:
-        code, what = E_TOKEN_LIMIT, f"The limit of {most} tokens is reached"
+        code, what = "E_TOKEN_LIMIT", f"The limit of {most} tokens is reached"
     else:
         return False
     left = (
@@ -227,9 +227,9 @@ async def _check(agent: Agent) -> None:
     if objections and run.objections < MAX_OBJECTIONS:
         agent.session.emit(await round_end(agent, objections, objected=True), agent)
     elif objections:
-        end(agent, "partial_success", code=E_FAILED, error=objections[0], left="; ".join(objections))
+        end(agent, "partial_success", code="E_FAILED", error=objections[0], left="; ".join(objections))
     elif message.stop == "refusal":
-        end(agent, "failed", code=E_FAILED, error="The model refused to answer.", hint="Say it differently.")
+        end(agent, "failed", code="E_FAILED", error="The model refused to answer.", hint="Say it differently.")
     else:
         end(agent, "completed")
 

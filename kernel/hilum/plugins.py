@@ -153,7 +153,9 @@ class Host:
 
     def sections(self) -> list[type]:
         """The settings sections of the kernel and of the loaded plugins."""
-        return [KernelSettings] + [s for p in self._ready() if isinstance(p.module, ModuleType) for s in sections_of(p.module)]
+        return [KernelSettings] + [
+            s for p in self._ready() if isinstance(p.module, ModuleType) for s in sections_of(p.module)
+        ]
 
 
 class _Loading:

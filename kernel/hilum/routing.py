@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 import trio
 
-from hilum.errors import E_NO_MODEL, E_PLUGIN, HilumError, ModelError, UsageError, unknown
+from hilum.errors import HilumError, ModelError, UsageError, unknown
 from hilum.events import ModelAnswered, ModelFailed, ModelStarted
 from hilum.hooks import FAULTS
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
@@ -72,14 +72,14 @@ class Router:
                 raise
             except FAULTS as error:
                 text = f"The provider {provider} failed: {type(error).__name__}: {error}."
-                raise UsageError(text, code=E_PLUGIN, hint="Choose another model.") from error
+                raise UsageError(text, code="E_PLUGIN", hint="Choose another model.") from error
         return self._models[name]
 
     async def default(self) -> str:
         """Name the model to use: the configured one, else what a provider suggests.
 
         Raises:
-            UsageError: ``E_NO_MODEL``; the hint lists the ways to get one.
+            UsageError: ``"E_NO_MODEL"``; the hint lists the ways to get one.
         """
         if name := self.resolve("default"):
             return name
@@ -91,7 +91,7 @@ class Router:
             if suggested:
                 self.roles["default"] = f"{provider.name}/{suggested}"
                 return self.roles["default"]
-        raise UsageError("There is no model to work with.", code=E_NO_MODEL, hint=NO_MODEL)
+        raise UsageError("There is no model to work with.", code="E_NO_MODEL", hint=NO_MODEL)
 
     async def ready(self, agent: Agent) -> None:
         """See that the agent has a model that can be asked.

@@ -17,37 +17,10 @@ import msgspec
 import trio
 
 from hilum import __version__
+from hilum import events as ev
 from hilum.agents import Agent, Mode, Profile, ToolFilter
 from hilum.context import ContextRequest, fit, render
-from hilum.errors import (
-    E_BUSY,
-    E_INTERRUPTED,
-    E_UNKNOWN,
-    HilumError,
-    StoreError,
-    ToolDenied,
-    ToolError,
-    UsageError,
-    unknown,
-)
-from hilum.events import (
-    AgentStarted,
-    AnyEvent,
-    ApprovalAnswered,
-    CallDone,
-    Delta,
-    Event,
-    ModelAnswered,
-    ModelFailed,
-    PluginEvent,
-    PluginFault,
-    PromptQueued,
-    RunEnded,
-    RunStarted,
-    SessionChanged,
-    SessionOpened,
-    StateChanged,
-)
+from hilum.errors import HilumError, StoreError, ToolDenied, ToolError, UsageError, unknown
 from hilum.hooks import FAULTS, Fault, Table, implementations
 from hilum.hookspecs import Interpretation
 from hilum.journal import Journal
@@ -82,11 +55,11 @@ class Run:
     agent: str
     session: Session = attrs.field(repr=False)
     reply: str | None = None
-    result: RunEnded | None = None
+    result: ev.RunEnded | None = None
     error: HilumError | None = None
     _over: trio.Event = attrs.field(factory=trio.Event, repr=False)
 
-    async def wait(self) -> RunEnded:
+    async def wait(self) -> ev.RunEnded:
         """Wait for the end.
 
         Raises:
@@ -102,7 +75,7 @@ class Run:
         """End the run at once, with everything it started."""
         self.session.stop(self.agent)
 
-    def finish(self, result: RunEnded | None, error: HilumError | None = None) -> None:
+    def finish(self, result: ev.RunEnded | None, error: HilumError | None = None) -> None:
         """Note how it ended, and wake who waits."""
         self.result, self.error = result, error
         self._over.set()
@@ -155,7 +128,7 @@ class Session:
 
     # --- events -------------------------------------------------------------------------------------------------------
 
-    def emit(self, event: Event, agent: Agent | None = None, run: str = "") -> int:
+    def emit(self, event: ev.Event, agent: Agent | None = None, run: str = "") -> int:
         """Write an event to the log, fold it, show it to readers. When this returns it is durable.
 
         Returns:
@@ -173,23 +146,23 @@ class Session:
             before = conversation.state
             conversation.apply(event)
             if conversation.state != before:
-                state = StateChanged(state=conversation.state, previous=before)
+                state = ev.StateChanged(state=conversation.state, previous=before)
                 events.append(msgspec.structs.replace(state, seq=seq + 1, at=now, agent=agent.name, run=run))
         self.journal.append(events)  # type: ignore[arg-type]
         self._settle(event)
         return seq
 
-    def _settle(self, event: Event) -> None:
+    def _settle(self, event: ev.Event) -> None:
         match event:
-            case ModelAnswered() | ModelFailed():
+            case ev.ModelAnswered() | ev.ModelFailed():
                 self.journal.drop(event.agent)
-            case CallDone(result=result):
+            case ev.CallDone(result=result):
                 self.journal.drop(event.agent, result.call_id)
-            case RunEnded():
+            case ev.RunEnded():
                 self.journal.drop(event.agent)
                 if run := self._runs.pop(event.run, None):
                     run.finish(event)
-            case ApprovalAnswered(id=ask):
+            case ev.ApprovalAnswered(id=ask):
                 self._grant(event)
                 if ask in self._waiting:
                     self._waiting[ask].set()
@@ -199,7 +172,7 @@ class Session:
         run = agent.conversation.run
         self.journal.delta((seq, kind, call_id), agent.name, run.id if run else "", text)
 
-    def events(self, after: int = 0, *, deltas: bool = False) -> AsyncIterator[AnyEvent | Delta]:
+    def events(self, after: int = 0, *, deltas: bool = False) -> AsyncIterator[ev.AnyEvent | ev.Delta]:
         """Read the session's events in order, from any point on, until it closes.
 
         Args:
@@ -215,7 +188,7 @@ class Session:
 
     def note(self, name: str, **data: Any) -> None:
         """Write a fact of a plugin's own, named ``plugin.what``, with plain data."""
-        self.emit(PluginEvent(name=name, data=data))
+        self.emit(ev.PluginEvent(name=name, data=data))
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
@@ -237,21 +210,21 @@ class Session:
             text, agent = meant.text, meant.agent if meant.agent != "main" else agent
             if meant.reply is not None:
                 run = Run("", agent, self, reply=meant.reply)
-                run.finish(RunEnded(state="completed", text=meant.reply))
+                run.finish(ev.RunEnded(state="completed", text=meant.reply))
                 return run
         if agent not in self.agents:
             raise unknown("agent", agent, self.agents)
         actor = self.agents[agent]
         await self.kernel.router.ready(actor)
         if actor.conversation.phase != "idle" and agent not in self._working:
-            give_up(actor, "interrupted", E_INTERRUPTED, "The run was cut off and not resumed.")
+            give_up(actor, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
         identity = uuid4().hex[:12]
         run = self._runs[identity] = Run(identity, agent, self)
-        self.emit(PromptQueued(text=text), actor, identity)
+        self.emit(ev.PromptQueued(text=text), actor, identity)
         self._start(actor, dict(state or {}))
         return run
 
-    async def run(self, text: str, **options: Any) -> RunEnded:
+    async def run(self, text: str, **options: Any) -> ev.RunEnded:
         """Prompt and wait for the end. Takes what ``prompt`` takes. Cancelling it stops the run, and waits for that."""
         run = await self.prompt(text, **options)
         try:
@@ -285,7 +258,7 @@ class Session:
             if agent in ("", actor.name):
                 for identity, _ in list(actor.conversation.queue):
                     if identity != actor.starting:
-                        self.emit(RunEnded(state="stopped"), actor, identity)
+                        self.emit(ev.RunEnded(state="stopped"), actor, identity)
                 if actor.scope is not None:
                     actor.scope.cancel()
 
@@ -305,12 +278,14 @@ class Session:
             run = actor.conversation.run
             for state in run.calls.values() if run else ():
                 if state.asked and state.asked.id == approval and not state.answered and approval in self._waiting:
-                    given = ApprovalAnswered(id=approval, accepted=accepted, reason=reason, remember=remember)  # type: ignore[arg-type]
+                    given = ev.ApprovalAnswered(id=approval, accepted=accepted, reason=reason, remember=remember)  # type: ignore[arg-type]
                     self.emit(given, actor)
                     return
-        raise UsageError(f"There is no open approval {approval!r}.", code=E_UNKNOWN, hint="It was answered or ran out.")
+        raise UsageError(
+            f"There is no open approval {approval!r}.", code="E_UNKNOWN", hint="It was answered or ran out."
+        )
 
-    def _grant(self, event: ApprovalAnswered) -> None:
+    def _grant(self, event: ev.ApprovalAnswered) -> None:
         if event.accepted and event.remember == "session":
             run = self.agents[event.agent].conversation.run
             calls = run.calls.values() if run else ()
@@ -328,7 +303,7 @@ class Session:
             self.kernel.router.model(model)
         if approve is not None and approve not in ("ask_first", "auto", "readonly"):
             raise unknown("approval policy", approve, ("ask_first", "auto", "readonly"))
-        change = SessionChanged(
+        change = ev.SessionChanged(
             mode=mode if mode != self._mode else None,
             model=model if model != self.model else None,
             approve=approve if approve != self.approve else None,
@@ -337,7 +312,7 @@ class Session:
             self.emit(change)
             self._change(change)
 
-    def _change(self, change: SessionChanged) -> None:
+    def _change(self, change: ev.SessionChanged) -> None:
         self._mode, self.approve = change.mode or self._mode, change.approve or self.approve  # type: ignore[assignment]
         if change.model is not None:
             self.model = change.model
@@ -361,9 +336,9 @@ class Session:
             UsageError: There is one of that name.
         """
         if profile.name in self.agents:
-            raise UsageError(f"There is an agent {profile.name!r} already.", code=E_BUSY)
+            raise UsageError(f"There is an agent {profile.name!r} already.", code="E_BUSY")
         agent = self.agents[profile.name] = Agent(profile.name, self, profile, parent)
-        self.emit(AgentStarted(parent=parent, profile=attrs.asdict(profile)), agent)
+        self.emit(ev.AgentStarted(parent=parent, profile=attrs.asdict(profile)), agent)
         return agent
 
     # --- work ---------------------------------------------------------------------------------------------------------
@@ -398,7 +373,7 @@ class Session:
                 blocks += [found] if isinstance(found, Block) else found
         parts = [Text(render(block), f"context:{block.type}") for block in fit(blocks, request.budget)]
         message = UserMessage((Text(text), *parts))
-        self.emit(RunStarted(text=text, message=message, model=model, mode=agent.mode.name), agent, identity)
+        self.emit(ev.RunStarted(text=text, message=message, model=model, mode=agent.mode.name), agent, identity)
 
     @contextmanager
     def waiting(self, approval: str) -> Iterator[trio.Event]:
@@ -456,7 +431,7 @@ class Session:
     def report(self, fault: Fault) -> None:
         """Write a fault down; when it switched a plugin off, take the plugin's tools out."""
         self.kernel.faults.append(fault)
-        event = PluginFault(plugin=fault.plugin, hook=fault.hook, error=str(fault), switched_off=fault.switched_off)
+        event = ev.PluginFault(plugin=fault.plugin, hook=fault.hook, error=str(fault), switched_off=fault.switched_off)
         if self.journal.broken is None:
             self.emit(event)
         if fault.switched_off:
@@ -489,7 +464,7 @@ class Session:
         events = self.journal.read_all()
         if not events:
             root = str(self.workspace.root)
-            self.emit(SessionOpened(session=self.id, workspace=root, kind=self.kind, version=__version__))
+            self.emit(ev.SessionOpened(session=self.id, workspace=root, kind=self.kind, version=__version__))
         for index, plugin in enumerate(self.kernel.host.plugins.values()):
             function = getattr(plugin.module, "open_session", None)
             if plugin.state == "ready" and hasattr(function, "hilum_impl"):
@@ -514,15 +489,15 @@ class Session:
             self.hooks.remove(plugin.name, f"it could not be opened: {fault}")
             self.report(fault)
 
-    def _replay(self, event: AnyEvent) -> None:
-        if isinstance(event, AgentStarted):
+    def _replay(self, event: ev.AnyEvent) -> None:
+        if isinstance(event, ev.AgentStarted):
             profile = self.kernel.restore(Profile, event.profile)
             self.agents[event.agent] = Agent(event.agent, self, profile, event.parent)
-        elif isinstance(event, SessionChanged):
+        elif isinstance(event, ev.SessionChanged):
             self._change(event)
         elif event.agent in self.agents:
             self.agents[event.agent].conversation.apply(event)
-            if isinstance(event, ApprovalAnswered):
+            if isinstance(event, ev.ApprovalAnswered):
                 self._grant(event)
 
     async def close(self) -> None:
@@ -530,7 +505,7 @@ class Session:
         for lifespan in reversed(self._lifespans):
             await lifespan.close()
         for run in self._runs.values():
-            run.finish(None, HilumError("The session was closed before the run ended.", code=E_INTERRUPTED))
+            run.finish(None, HilumError("The session was closed before the run ended.", code="E_INTERRUPTED"))
         await self.journal.close()
 
 

@@ -338,8 +338,8 @@ class _Reader:
         for name, inner in value.items():
             at = f"{key}.{name}" if key else name
             if name not in members:
-                kind_of = "section" if at == name and isinstance(inner, Mapping) else "setting"
-                XX
+                what = "section" if at == name and isinstance(inner, Mapping) else "setting"
+                self._wrong(at, str(unknown(what, name, members)))
             elif (made := self.read(members[name], inner, at)) is not attrs.NOTHING:
                 right[name] = made
         if not self.whole or not attrs.has(kind):

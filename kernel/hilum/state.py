@@ -11,24 +11,7 @@ from typing import Any, Literal
 import attrs
 import msgspec
 
-from hilum.errors import E_BAD_ARGS, E_UNKNOWN_TOOL
-from hilum.events import (
-    ApprovalAnswered,
-    ApprovalAsked,
-    CallDone,
-    CallStarted,
-    Event,
-    LayersSealed,
-    ModelAnswered,
-    ModelFailed,
-    ModelStarted,
-    PromptQueued,
-    RoundEnded,
-    RunEnded,
-    RunStarted,
-    State,
-    Trimmed,
-)
+from hilum import events as ev
 from hilum.messages import Message, NoteMessage, Text, ToolCall, ToolMessage, Usage
 
 Phase = Literal["idle", "seal", "think", "call", "round", "check"]
@@ -40,10 +23,10 @@ class CallState:
     """How far one call has come."""
 
     call: ToolCall
-    asked: ApprovalAsked | None = None
-    answered: ApprovalAnswered | None = None
-    started: CallStarted | None = None
-    done: CallDone | None = None
+    asked: ev.ApprovalAsked | None = None
+    answered: ev.ApprovalAnswered | None = None
+    started: ev.CallStarted | None = None
+    done: ev.CallDone | None = None
 
 
 @attrs.define
@@ -57,7 +40,7 @@ class RunState:
     turn: int = 0
     attempt: int = 0
     failures: dict[str, int] = attrs.field(factory=dict)
-    failed: ModelFailed | None = None
+    failed: ev.ModelFailed | None = None
     objections: int = 0
     trims: int = 0
     answer: str = ""
@@ -83,13 +66,13 @@ class Strikes:
                 del self.codes[known]
             return
         self.repeats[key] = self.repeats.get(key, 0) + 1
-        if code == E_UNKNOWN_TOOL:
-            code = E_BAD_ARGS
+        if code == "E_UNKNOWN_TOOL":
+            code = "E_BAD_ARGS"
         self.codes[call.name, code] = self.codes.get((call.name, code), 0) + 1
 
     def of(self, tool: str, code: str) -> int:
         """How often in a row this tool failed with this code."""
-        return self.codes.get((tool, E_BAD_ARGS if code == E_UNKNOWN_TOOL else code), 0)
+        return self.codes.get((tool, "E_BAD_ARGS" if code == "E_UNKNOWN_TOOL" else code), 0)
 
     def repeated(self, call: ToolCall) -> int:
         """How often this very call failed."""
@@ -111,18 +94,18 @@ class Conversation:
 
     messages: list[Message] = attrs.field(factory=list)
     epoch: int = 0
-    sealed: LayersSealed | None = None
+    sealed: ev.LayersSealed | None = None
     told: dict[str, str] = attrs.field(factory=dict)
     tools: frozenset[str] = frozenset()
     phase: Phase = "idle"
-    state: State = "idle"
+    state: ev.State = "idle"
     run: RunState | None = None
     queue: list[tuple[str, str]] = attrs.field(factory=list)
     usage: Usage = Usage()
     strikes: Strikes = attrs.field(factory=Strikes)
     factor: float = 1.0
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: ev.Event) -> None:
         """Fold one event into the state."""
         handler = _HANDLERS.get(type(event))
         if handler is not None:
@@ -132,24 +115,24 @@ class Conversation:
         """The calls of the last answer that have not ended, in call order."""
         return [state for state in self.run.calls.values() if state.done is None] if self.run else []
 
-    def _queued(self, event: PromptQueued) -> None:
+    def _queued(self, event: ev.PromptQueued) -> None:
         self.queue.append((event.run, event.text))
         if self.run is None:
             self.state = "preparing"
 
-    def _started(self, event: RunStarted) -> None:
+    def _started(self, event: ev.RunStarted) -> None:
         self.queue = [entry for entry in self.queue if entry[0] != event.run]
         self.run = RunState(event.run, event.text, event.at, event.model)
         self.messages.append(event.message)
         self.strikes = Strikes()
         self.phase, self.state = "seal", "preparing"
 
-    def _sealed(self, event: LayersSealed) -> None:
+    def _sealed(self, event: ev.LayersSealed) -> None:
         self.sealed, self.told = event, {}
         self.tools = frozenset(spec.name for spec in event.tools)
         self.phase = "think"
 
-    def _trimmed(self, event: Trimmed) -> None:
+    def _trimmed(self, event: ev.Trimmed) -> None:
         kept = self.messages[event.upto :]
         if event.thinned:
             kept = [_thin(message, event.thinned) for message in kept]
@@ -161,12 +144,12 @@ class Conversation:
             self.run.cause, self.run.failed = "trim", None
             self.run.trims += 1
 
-    def _asking(self, event: ModelStarted) -> None:
+    def _asking(self, event: ev.ModelStarted) -> None:
         if self.run:
             self.run.attempt, self.run.model, self.run.failed = event.attempt, event.model, None
         self.phase, self.state = "think", "thinking"
 
-    def _missed(self, event: ModelFailed) -> None:
+    def _missed(self, event: ev.ModelFailed) -> None:
         run = self.run
         if run is None:
             return
@@ -175,7 +158,7 @@ class Conversation:
         if event.action == "fallback":
             run.model, run.failures = event.next, {}
 
-    def _answered(self, event: ModelAnswered) -> None:
+    def _answered(self, event: ev.ModelAnswered) -> None:
         run = self.run
         if run is None:
             return
@@ -189,20 +172,20 @@ class Conversation:
         if run.calls:
             self.state = "waiting_for_tool"
 
-    def _call(self, event: ApprovalAsked | ApprovalAnswered | CallStarted | CallDone) -> None:
+    def _call(self, event: ev.ApprovalAsked | ev.ApprovalAnswered | ev.CallStarted | ev.CallDone) -> None:
         run = self.run
         if run is None:
             return
         match event:
-            case ApprovalAsked(call=call):
+            case ev.ApprovalAsked(call=call):
                 run.calls[call.id].asked, run.calls[call.id].answered = event, None
-            case ApprovalAnswered(id=ask):
+            case ev.ApprovalAnswered(id=ask):
                 for state in run.calls.values():
                     if state.asked and state.asked.id == ask:
                         state.answered = event
-            case CallStarted(call=call):
+            case ev.CallStarted(call=call):
                 run.calls[call.id].started = event
-            case CallDone(result=result):
+            case ev.CallDone(result=result):
                 state = run.calls[result.call_id]
                 state.done = event
                 run.finished += 1
@@ -212,7 +195,7 @@ class Conversation:
         waiting = any(s.asked and not s.answered and not s.done for s in run.calls.values())
         self.state = "waiting_for_approval" if waiting else "waiting_for_tool"
 
-    def _round(self, event: RoundEnded) -> None:
+    def _round(self, event: ev.RoundEnded) -> None:
         run = self.run
         if run is None:
             return
@@ -229,7 +212,7 @@ class Conversation:
         run.calls = {}
         self.phase = "think"
 
-    def _ended(self, event: RunEnded) -> None:
+    def _ended(self, event: ev.RunEnded) -> None:
         self.queue = [entry for entry in self.queue if entry[0] != event.run]
         if (self.run is None and self.queue) or (self.run is not None and self.run.id != event.run):
             return
@@ -249,18 +232,18 @@ def _thin(message: Message, thinned: dict[str, str]) -> Message:
     )
 
 
-_HANDLERS: dict[type[Event], Callable[[Conversation, Any], None]] = {
-    PromptQueued: Conversation._queued,
-    RunStarted: Conversation._started,
-    LayersSealed: Conversation._sealed,
-    Trimmed: Conversation._trimmed,
-    ModelStarted: Conversation._asking,
-    ModelFailed: Conversation._missed,
-    ModelAnswered: Conversation._answered,
-    ApprovalAsked: Conversation._call,
-    ApprovalAnswered: Conversation._call,
-    CallStarted: Conversation._call,
-    CallDone: Conversation._call,
-    RoundEnded: Conversation._round,
-    RunEnded: Conversation._ended,
+_HANDLERS: dict[type[ev.Event], Callable[[Conversation, Any], None]] = {
+    ev.PromptQueued: Conversation._queued,
+    ev.RunStarted: Conversation._started,
+    ev.LayersSealed: Conversation._sealed,
+    ev.Trimmed: Conversation._trimmed,
+    ev.ModelStarted: Conversation._asking,
+    ev.ModelFailed: Conversation._missed,
+    ev.ModelAnswered: Conversation._answered,
+    ev.ApprovalAsked: Conversation._call,
+    ev.ApprovalAnswered: Conversation._call,
+    ev.CallStarted: Conversation._call,
+    ev.CallDone: Conversation._call,
+    ev.RoundEnded: Conversation._round,
+    ev.RunEnded: Conversation._ended,
 }

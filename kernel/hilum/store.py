@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from hilum.errors import E_BUSY, E_UNKNOWN, StoreError
+from hilum.errors import StoreError
 from hilum.events import AnyEvent
 from hilum.messages import Data
 
@@ -63,11 +63,11 @@ class Store(Protocol):
         """Take the lease of a session.
 
         Raises:
-            StoreError: ``E_UNKNOWN`` no such session; ``E_BUSY`` another process writes it (the message says which).
+            StoreError: ``"E_UNKNOWN"`` no such session; ``"E_BUSY"`` another process writes it (the message says which).
         """
 
     async def info(self, session: str) -> SessionInfo:
-        """Describe one session, without a lease. Raises ``StoreError`` with ``E_UNKNOWN``."""
+        """Describe one session, without a lease. Raises ``StoreError`` with ``"E_UNKNOWN"``."""
 
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
         """List sessions, last used first; all, or those of one workspace."""
@@ -79,7 +79,7 @@ class Store(Protocol):
         """Give a session a title."""
 
     async def delete(self, session: str) -> None:
-        """Delete a session and its log. Raises ``StoreError`` with ``E_BUSY`` while it is open."""
+        """Delete a session and its log. Raises ``StoreError`` with ``"E_BUSY"`` while it is open."""
 
     async def close(self) -> None:
         """Close the store and all logs of this process."""
@@ -110,7 +110,7 @@ class MemoryStore:
         found = [session] if session in self._sessions else [s for s in self._sessions if s.startswith(session)]
         if len(found) != 1:
             what = "There is no session" if not found else "More than one session begins with"
-            raise StoreError(f"{what} {session!r}.", code=E_UNKNOWN, hint="hilum sessions list shows all.")
+            raise StoreError(f"{what} {session!r}.", code="E_UNKNOWN", hint="hilum sessions list shows all.")
         return found[0]
 
     async def create(self, info: SessionInfo) -> Log:
@@ -122,7 +122,7 @@ class MemoryStore:
         """Take the lease of a session."""
         session = self._find(session)
         if session in self._open:
-            raise StoreError(f"Session {session} is in use.", code=E_BUSY, hint="Close it there first.")
+            raise StoreError(f"Session {session} is in use.", code="E_BUSY", hint="Close it there first.")
         log = self._open[session] = MemoryLog(self, session)
         return log
 
@@ -149,7 +149,7 @@ class MemoryStore:
         """Delete a session."""
         session = self._find(session)
         if session in self._open:
-            raise StoreError(f"Session {session} is in use.", code=E_BUSY, hint="Close it there first.")
+            raise StoreError(f"Session {session} is in use.", code="E_BUSY", hint="Close it there first.")
         del self._sessions[session]
 
     async def close(self) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import attrs
 import msgspec
 
-from hilum.errors import E_BAD_ARGS, PluginError, ToolError
+from hilum.errors import PluginError, ToolError
 from hilum.messages import Image, Text, ToolSpec
 
 if TYPE_CHECKING:
@@ -143,14 +143,14 @@ class Tool:
             The arguments by name, of the types that the function declares.
 
         Raises:
-            ToolError: ``E_BAD_ARGS``, with a message that names the place.
+            ToolError: ``"E_BAD_ARGS"``, with a message that names the place.
         """
         try:
             raw = msgspec.json.decode(arguments or "{}")
         except (msgspec.DecodeError, UnicodeError) as error:
-            raise ToolError(f"The arguments of {self.name} are not valid JSON: {error}.", code=E_BAD_ARGS) from None
+            raise ToolError(f"The arguments of {self.name} are not valid JSON: {error}.", code="E_BAD_ARGS") from None
         if not isinstance(raw, dict):
-            raise ToolError(f"The arguments of {self.name} must be a JSON object.", code=E_BAD_ARGS)
+            raise ToolError(f"The arguments of {self.name} must be a JSON object.", code="E_BAD_ARGS")
         if self.schema is not None:
             return raw
         struct = self.signature.struct
@@ -162,7 +162,7 @@ class Tool:
             except msgspec.ValidationError:
                 raise ToolError(
                     f"The arguments of {self.name} do not fit: {error}.",
-                    code=E_BAD_ARGS,
+                    code="E_BAD_ARGS",
                     hint=f"Parameters: {', '.join(self._outline())}.",
                 ) from None
         return {name: getattr(checked, name) for name in struct.__struct_fields__}

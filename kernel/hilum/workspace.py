@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 import attrs
 import trio
 
-from hilum.errors import E_FILE_NOT_FOUND, E_PATH_TRAVERSAL, ToolError
+from hilum.errors import ToolError
 
 _HAS_OPENAT = os.open in os.supports_dir_fd
 _FOLDER = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
@@ -67,17 +67,17 @@ class Workspace:
             follow: Follow a link that the path ends in; links on the way are always followed.
 
         Raises:
-            ToolError: ``E_PATH_TRAVERSAL`` when it leads out of the workspace; ``E_FILE_NOT_FOUND``.
+            ToolError: ``"E_PATH_TRAVERSAL"`` when it leads out of the workspace; ``"E_FILE_NOT_FOUND"``.
         """
         text = str(path)
         if "\0" in text or len(text) > 4096:
-            raise ToolError(f"{text[:100]!r} is not a path.", code=E_PATH_TRAVERSAL, hint="Give a plain path.")
+            raise ToolError(f"{text[:100]!r} is not a path.", code="E_PATH_TRAVERSAL", hint="Give a plain path.")
         plain = self.root / (os.path.expanduser(text) if text.startswith("~/") else text)
         with _told(path):
             real = _real(plain) if follow or plain.name == ".." else _real(plain.parent) / plain.name
             if not real.is_relative_to(self.root):
                 message = f"{text!r} is {str(real)!r}, outside the workspace {str(self.root)!r}."
-                raise ToolError(message, code=E_PATH_TRAVERSAL, hint="Use a path inside the workspace.")
+                raise ToolError(message, code="E_PATH_TRAVERSAL", hint="Use a path inside the workspace.")
             if must_exist:
                 os.lstat(real)
         return real
@@ -99,7 +99,7 @@ class Workspace:
             follow: Follow a link that the path ends in; links on the way are always followed.
 
         Raises:
-            ToolError: ``E_PATH_TRAVERSAL``, ``E_FILE_NOT_FOUND`` or, for example when not permitted, ``E_FAILED``.
+            ToolError: ``"E_PATH_TRAVERSAL"``, ``"E_FILE_NOT_FOUND"`` or, for example when not permitted, ``E_FAILED``.
         """
         real = self.resolve(path, follow=follow)
         *folders, name = real.relative_to(self.root).parts or (".",)
@@ -159,6 +159,6 @@ def _told(path: str | Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         hint = "List the folder, or search for the name."
-        raise ToolError(f"There is no {str(path)!r} in the workspace.", code=E_FILE_NOT_FOUND, hint=hint) from None
+        raise ToolError(f"There is no {str(path)!r} in the workspace.", code="E_FILE_NOT_FOUND", hint=hint) from None
     except OSError as error:
         raise ToolError(f"{str(path)!r} cannot be used: {error.strerror or error}.") from None

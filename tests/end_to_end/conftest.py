@@ -164,8 +164,10 @@ class Terminal:
     async def see(self, text: str) -> None:
         """Wait until a text stands there that was not there before."""
         while text not in self.text[self._read :]:
-            if not await self._more():
-                raise AssertionError(f"{text!r} never came:\n{self.text}")
+            with trio.move_on_after(10):
+                if await self._more():
+                    continue
+            raise AssertionError(f"{text!r} never came:\n{self.text}")
         self._read = self.text.index(text, self._read) + len(text)
 
     async def _more(self) -> bool:

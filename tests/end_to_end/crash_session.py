@@ -11,6 +11,7 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from pathlib import Path
 
 import attrs
 import trio
-from hilum import UsageError, hookimpl, tool
+from hilum import HilumError, StoreError, UsageError, hookimpl, tool
 from hilum.errors import E_INTERRUPTED
 from hilum.events import (
     AnyEvent,
@@ -40,6 +41,7 @@ from hilum.tools import Call
 
 PROMPTS = 3
 ACTIONS = 7
+E_STORE_EXIT = StoreError("").exit_code
 Deed = tuple[str, float]
 # What the shell says of its duration is the only thing in a prompt that two undisturbed runs do not have in common.
 SECONDS = re.compile(rb"after \d+\.\d s")
@@ -182,6 +184,8 @@ async def child(url: str, workspace: str, data: str, ran: str, resume: str, when
     from hilum_store import SqliteStore
 
     os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
+    if when == "full":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (number, resource.RLIM_INFINITY))
     store = DeadlyStore(SqliteStore(Path(data, "sessions.db")), when, number)
     plugins = [hilum_files, hilum_models, hilum_prompt, hilum_shell, Marks(ran)]
     settings = {"model": "openai/m", "approve": "auto", "turns": 1000}
@@ -220,6 +224,7 @@ class Life:
     stored: list[AnyEvent]
     ran: Counter[str]
     killed: bool
+    errors: str
 
 
 @attrs.frozen
@@ -236,7 +241,13 @@ class Trial:
 
 
 async def trial(turns: int, deeds: Sequence[Deed] = ()) -> Trial:
-    """Run a session to its end, killed on the way: ``("before", n)`` or ``("after", n)`` an event, or ``("at", seconds)``."""
+    """Run a session to its end, cut off on the way.
+
+    Args:
+        turns: How many answers the model gives.
+        deeds: How each process ends: ``("before", n)`` or ``("after", n)`` an event, ``("at", seconds)``, or ``("full", bytes)``,
+            the size at which no file can grow any more. The last process is left in peace.
+    """
     with tempfile.TemporaryDirectory(prefix="crash-") as name:
         folder, lives = Path(name), []
         for deed in (*deeds, ("never", 0.0)):
@@ -270,9 +281,9 @@ async def live(folder: Path, turns: int, deed: Deed) -> Life:
         while page := await store.read(info.id, len(stored)):
             stored += page
     await store.close()
-    assert code in (0, -signal.SIGKILL), errors
+    assert code in (0, E_STORE_EXIT if when == "full" else -signal.SIGKILL), errors
     counts = Counter(ran.read_text().split() if ran.exists() else ())
-    return Life(shown.split(b"\n")[:-1], bodies, stored, counts, code != 0)
+    return Life(shown.split(b"\n")[:-1], bodies, stored, counts, code != 0, errors)
 
 
 async def watch(argv: list[str], seconds: float | None) -> tuple[bytes, int, str]:
@@ -445,4 +456,9 @@ async def judge_all(turns: int, undisturbed: Trial, plans: Sequence[Sequence[Dee
 
 if __name__ == "__main__":
     url, workspace, data, ran, resume, when, number = sys.argv[1:]
-    trio.run(child, url, workspace, data, ran, resume, when, int(number))
+    try:
+        trio.run(child, url, workspace, data, ran, resume, when, int(number))
+    except* HilumError as group:
+        for error in group.exceptions:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(E_STORE_EXIT)
