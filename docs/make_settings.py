@@ -12,8 +12,7 @@ from typing import Any
 
 import attrs
 import msgspec
-from hilum.sections import Info, members, sections_of
-from hilum.settings import KernelSettings
+from hilum.settings import Info, KernelSettings, members, sections_of
 
 DOCS = Path(__file__).parent
 TARGET = DOCS / "settings.md"
@@ -74,7 +73,7 @@ def table(path: str, section: Any, above: Info, *, variables: bool = True) -> It
     """The table of a section, then those of the tables in it."""
     fields = {field.name: field for field in attrs.fields(attrs.resolve_types(section))}
     rows, nested = [], []
-    for name, (kind, info) in members(section, above).items():
+    for name, (kind, info) in (members(section, (), above) or {}).items():
         inner = next((k for k in (kind, *typing.get_args(kind)) if attrs.has(k)), None)
         key = f"{path}.{name}".strip(".")
         variable = "HILUM_" + re.sub(r"[.-]", "_", key).upper() if variables else ""

@@ -41,15 +41,12 @@ class Aio(Proxy):
         return self._wrap(await _wait(*self._portal.submit(function, *args, **named)))
 
     async def _iterate(self, stream: Any) -> AsyncIterator[Any]:
-        try:
-            while True:
-                try:
-                    item = await self._run(stream.__anext__)
-                except StopAsyncIteration:
-                    return
-                yield item
-        finally:
-            await self._run(stream.aclose)
+        while True:
+            try:
+                item = await self._run(stream.__anext__)
+            except StopAsyncIteration:
+                return
+            yield item
 
     @asynccontextmanager
     async def _hold(self, manager: Any) -> AsyncIterator[Any]:

@@ -29,15 +29,12 @@ class Blocking(Proxy):
             raise
 
     def _iterate(self, stream: Any) -> Iterator[Any]:
-        try:
-            while True:
-                try:
-                    item = self._run(stream.__anext__)
-                except StopAsyncIteration:
-                    return
-                yield item
-        finally:
-            self._run(stream.aclose)
+        while True:
+            try:
+                item = self._run(stream.__anext__)
+            except StopAsyncIteration:
+                return
+            yield item
 
     @contextmanager
     def _hold(self, manager: Any) -> Iterator[Any]:

@@ -157,7 +157,7 @@ def unknown(kind: str, name: str, known: Iterable[str], *, hint: str = "") -> Us
         hint: Used where no near name exists.
     """
     names = sorted(known)
-    near = get_close_matches(name, names, n=3, cutoff=0.5)
+    near = get_close_matches(name, names, n=2)
     if near:
         hint = f"Did you mean {' or '.join(near)}?"
     elif not hint and names:

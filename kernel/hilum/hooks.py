@@ -58,6 +58,8 @@ Observer = Callable[[str, str, str, float, BaseException | None], None]
 class Table:
     """The hooks of a kernel or of a session.
 
+    ``closed`` holds plugins that guard tool calls and are gone, with the reason; ``unchecked`` those that check answers.
+
     Args:
         report: Called with each fault, before the plugin is switched off.
         specs: Specifications by hook name; those that plugins add included.
@@ -69,6 +71,7 @@ class Table:
         self.specs = specs
         self.observers = observers
         self.closed: dict[str, str] = {}
+        self.unchecked: dict[str, str] = {}
         self.required: set[str] = set()
         self._impls: dict[str, list[Impl]] = {}
         self._faults: dict[str, int] = {}
@@ -77,7 +80,7 @@ class Table:
         """Give a table with the same implementations, for a session to add its halves to."""
         table = Table(report, self.specs, self.observers)
         table._impls = {name: list(impls) for name, impls in self._impls.items()}
-        table.closed, table.required = dict(self.closed), self.required
+        table.closed, table.unchecked, table.required = dict(self.closed), dict(self.unchecked), self.required
         return table
 
     def add(self, hook: str, impl: Impl) -> None:
@@ -88,8 +91,11 @@ class Table:
 
     def remove(self, plugin: str, reason: str) -> None:
         """Take out all of a plugin's implementations. If it guards or is required, its gate stays closed, with the reason."""
-        if plugin in self.required or not GATES.isdisjoint(self.names(plugin)):
+        gone = self.names(plugin)
+        if plugin in self.required or not GATES.isdisjoint(gone):
             self.closed[plugin] = reason
+        if "check_answer" in gone:
+            self.unchecked[plugin] = reason
         for hook, impls in self._impls.items():
             self._impls[hook] = [impl for impl in impls if impl.plugin != plugin]
 

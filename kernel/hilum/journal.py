@@ -7,7 +7,7 @@ text so far, then what is added; one that is slow gets pieces joined. Nothing wa
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 import attrs
@@ -50,15 +50,18 @@ class Journal:
 
     Attributes:
         broken: Why it takes no more events, ``None`` while it does.
+        streams: Output on its way.
+        news: Set when there is something to read, and then replaced.
+        closed: Whether its session is over.
     """
 
     def __init__(self, log: Log) -> None:
         self.broken: StoreError | None = None
         self._log = log
         self._recent: deque[AnyEvent] = deque(maxlen=RECENT)
-        self._streams: dict[Key, Stream] = {}
-        self._news = trio.Event()
-        self._closed = False
+        self.streams: dict[Key, Stream] = {}
+        self.news = trio.Event()
+        self.closed = False
 
     @property
     def last(self) -> int:
@@ -92,59 +95,78 @@ class Journal:
 
     def delta(self, key: Key, agent: str, run: str, text: str) -> None:
         """Add a piece of output."""
-        stream = self._streams.get(key)
+        stream = self.streams.get(key)
         if stream is None:
-            stream = self._streams[key] = Stream(agent, run)
+            stream = self.streams[key] = Stream(agent, run)
         stream.add(text)
         self._wake()
 
     def drop(self, agent: str, call_id: str | None = None) -> None:
         """Forget the output of a call, or (without one) of an agent's answer: the event with the whole is written."""
-        for key in [k for k, s in self._streams.items() if s.agent == agent]:
+        for key in [k for k, s in self.streams.items() if s.agent == agent]:
             if (key[1] != "output") if call_id is None else (key[1] == "output" and key[2] == call_id):
-                del self._streams[key]
+                del self.streams[key]
 
-    async def read(self, after: int = 0, *, deltas: bool = False) -> AsyncIterator[AnyEvent | Delta]:
+    def read(self, after: int = 0, *, deltas: bool = False) -> Reader:
         """Read events in order, from any point on, until the journal closes or breaks; with ``deltas``, output as well."""
-        seen: dict[Key, int] = {}
-        while True:
-            news = self._news
-            while after < self._log.last:
-                for event in self.since(after):
-                    after = event.seq
-                    yield event
-            if deltas:
-                for delta in self._unseen(seen):
-                    yield delta
-            if self._closed or self.broken:
-                return
-            if after == self._log.last:
-                await news.wait()
+        return Reader(self, after, deltas)
 
     def since(self, after: int) -> list[AnyEvent]:
         """Read events after a sequence number: all of them where they are recent, else a page."""
         missing = self._log.last - after
+        if missing <= 0:
+            return []
         if missing <= len(self._recent):
             return [*islice(reversed(self._recent), missing)][::-1]
         return self._log.read(after)
 
-    def _unseen(self, seen: dict[Key, int]) -> list[Delta]:
-        found = []
-        for key, stream in self._streams.items():
-            text, seen[key] = stream.since(seen.get(key, 0))
-            if text:
-                found.append(Delta(key[0], stream.agent, stream.run, key[1], text, key[2]))  # type: ignore[arg-type]
-        for key in [k for k in seen if k not in self._streams]:
-            del seen[key]
-        return found
-
     def _wake(self) -> None:
-        self._news.set()
-        self._news = trio.Event()
+        self.news.set()
+        self.news = trio.Event()
 
     async def close(self) -> None:
         """End the readers and give up the log."""
-        self._closed = True
+        self.closed = True
         self._wake()
         with trio.CancelScope(shield=True):
             await self._log.close()
+
+
+class Reader:
+    """Reads a journal. An async iterator, and no generator: it may be left at any point without being closed."""
+
+    def __init__(self, journal: Journal, after: int, deltas: bool) -> None:
+        self._journal, self._after, self._deltas = journal, after, deltas
+        self._ready: deque[AnyEvent | Delta] = deque()
+        self._seen: dict[Key, int] = {}
+
+    def __aiter__(self) -> Reader:
+        return self
+
+    async def __anext__(self) -> AnyEvent | Delta:
+        """Give the next event or delta, waiting for it if need be."""
+        journal = self._journal
+        while not self._ready:
+            news = journal.news
+            if events := journal.since(self._after):
+                self._after = events[-1].seq
+                self._ready.extend(events)
+            elif self._deltas and (unseen := self._unseen()):
+                self._ready.extend(unseen)
+            elif journal.closed or journal.broken:
+                raise StopAsyncIteration
+            else:
+                await news.wait()
+        return self._ready.popleft()
+
+    async def aclose(self) -> None:
+        """Do nothing: so that it can stand where a generator could."""
+
+    def _unseen(self) -> list[Delta]:
+        found, streams = [], self._journal.streams
+        for key, stream in streams.items():
+            text, self._seen[key] = stream.since(self._seen.get(key, 0))
+            if text:
+                found.append(Delta(key[0], stream.agent, stream.run, key[1], text, key[2]))  # type: ignore[arg-type]
+        self._seen = {key: position for key, position in self._seen.items() if key in streams}
+        return found

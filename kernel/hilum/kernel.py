@@ -179,7 +179,7 @@ class Kernel:
 
     def add_provider(self, provider: Provider) -> None:
         """Add a provider of models by hand; it takes the place of one with its name."""
-        self.router.providers[provider.name] = provider
+        self.router.replace(provider)
 
     def crashed(self, plugin: str, error: BaseException) -> None:
         """A plugin's kernel lifespan failed: it is off, in all sessions."""

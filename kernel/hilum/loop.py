@@ -222,12 +222,17 @@ async def _check(agent: Agent) -> None:
             objections.append(f"The plugin {plugin}, which checks answers, failed: {value}.")
         elif value:
             objections.append(value)
+    gone = [
+        f"The plugin {name}, which checks answers, is off ({why})."
+        for name, why in agent.session.hooks.unchecked.items()
+    ]
     if message.stop == "length" and not objections and run.objections < MAX_OBJECTIONS:
         objections.append("Your answer was cut off at the output limit. Continue where it stopped.")
     if objections and run.objections < MAX_OBJECTIONS:
         agent.session.emit(await round_end(agent, objections, objected=True), agent)
-    elif objections:
-        end(agent, "partial_success", code="E_FAILED", error=objections[0], left="; ".join(objections))
+    elif objections or gone:
+        why = [*objections, *gone]
+        end(agent, "partial_success", code="E_PLUGIN" if gone else "E_FAILED", error=why[0], left="; ".join(why))
     elif message.stop == "refusal":
         end(agent, "failed", code="E_FAILED", error="The model refused to answer.", hint="Say it differently.")
     else:

@@ -92,14 +92,16 @@ class Host:
         for name in chosen:
             point = installed[names[normal(name)]]
             plugin = Plugin(point.name, None, point.distribution, point.version, point=point)
-            allowed = allow is None or normal(name) in map(normal, allow)
-            if normal(name) in blocked or not allowed:
+            if allow is not None and normal(name) not in map(normal, allow):
                 plugin.state, plugin.error = "blocked", "by the settings"
             self.plugins[plugin.name] = plugin
         for thing in wanted or ():
             if not isinstance(thing, str):
                 name = getattr(thing, "__name__", type(thing).__name__).rpartition(".")[2]
                 self.plugins[name] = Plugin(name, thing)
+        for plugin in self.plugins.values():
+            if normal(plugin.name) in blocked:
+                plugin.state, plugin.error = "blocked", "by the settings"
 
     def load(self) -> None:
         """Import and register every plugin: all specifications first, then implementations."""

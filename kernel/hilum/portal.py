@@ -129,7 +129,7 @@ class Proxy:
         """Give a result to the host: our own objects as proxies, context managers as the host's kind."""
         if isinstance(value, AbstractAsyncContextManager):
             return self._hold(value)
-        if inspect.isasyncgen(value):
+        if hasattr(value, "__anext__"):
             return self._iterate(value)
         if isinstance(value, list):
             return [self._wrap(item) for item in value]

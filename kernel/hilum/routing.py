@@ -46,6 +46,11 @@ class Router:
         """Add a provider; of two with one name the first counts."""
         self.providers.setdefault(provider.name, provider)
 
+    def replace(self, provider: Provider) -> None:
+        """Add a provider in the place of one with its name."""
+        self.providers[provider.name] = provider
+        self._models.clear()
+
     def resolve(self, name: str) -> str:
         """Give the model name a role stands for; any other name as it is. ``fast`` and ``summarize`` fall back to default."""
         if name in self.roles:

@@ -6,7 +6,7 @@ Faces send commands (``prompt``, ``answer``, ``stop``, ``set`` …) and read ``e
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
@@ -23,7 +23,7 @@ from hilum.context import ContextRequest, fit, render
 from hilum.errors import HilumError, StoreError, ToolDenied, ToolError, UsageError, unknown
 from hilum.hooks import FAULTS, Fault, Table, implementations
 from hilum.hookspecs import Interpretation
-from hilum.journal import Journal
+from hilum.journal import Journal, Reader
 from hilum.lifespans import Lifespan
 from hilum.loop import drive, give_up
 from hilum.messages import Block, Text, UserMessage
@@ -172,7 +172,7 @@ class Session:
         run = agent.conversation.run
         self.journal.delta((seq, kind, call_id), agent.name, run.id if run else "", text)
 
-    def events(self, after: int = 0, *, deltas: bool = False) -> AsyncIterator[ev.AnyEvent | ev.Delta]:
+    def events(self, after: int = 0, *, deltas: bool = False) -> Reader:
         """Read the session's events in order, from any point on, until it closes.
 
         Args:

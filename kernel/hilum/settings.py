@@ -223,7 +223,7 @@ def _environment(
         if name in variables:
             yield _single(name, variables[name], Raw(text))
         elif known is not None and not any(name.startswith(_variable(f"{plugin}.")) for plugin in known):
-            problems.append(f"environment {name}: {unknown('variable', name, variables)}")
+            problems.append(f"environment {name}: unknown variable. {unknown('variable', name, variables).hint}")
 
 
 def _variable(key: str) -> str:
@@ -232,10 +232,10 @@ def _variable(key: str) -> str:
 
 def _keys(kind: Any, key: str = "") -> Iterator[str]:
     """Give the dotted keys of all settings there are."""
-    members = _members(_plain(kind), {}, Info())
-    for name, (inner, _) in (members or {}).items():
+    inside = members(_plain(kind), (), Info())
+    for name, (inner, _) in (inside or {}).items():
         yield from _keys(inner, f"{key}.{name}" if key else name)
-    if not members:
+    if not inside:
         yield key
 
 
@@ -248,18 +248,18 @@ def _plain(kind: Any) -> Any:
     return rest[0] if len(rest) == 1 else kind
 
 
-def _members(kind: Any, value: Iterable[str], info: Info) -> Members | None:
+def members(kind: Any, names: Iterable[str], info: Info) -> Members | None:
     """Give the settings in a table by name: type, and what was declared. ``None`` for a type that is no table.
 
     Args:
         kind: The table's type; the root is such a dict itself.
-        value: The names in it, which are what a ``dict`` may have.
+        names: The names in a value of it, which are what a ``dict`` has.
         info: What was declared for the table.
     """
     if isinstance(kind, dict):
         return kind
     if get_origin(kind) is dict:
-        return dict.fromkeys(value, (get_args(kind)[1], info))
+        return dict.fromkeys(names, (get_args(kind)[1], info))
     if not attrs.has(kind):
         return None
     found = {}
@@ -313,13 +313,13 @@ class _Reader:
         kind = Any if value is None and NoneType in get_args(kind) else _plain(kind)
         if isinstance(value, Raw):
             value = value.parse(kind)
-        members = _members(kind, value, info) if isinstance(value, Mapping) else None
-        if members and value:
-            return self._table(kind, value, key, members)
+        known = members(kind, value, info) if isinstance(value, Mapping) else None
+        if known and value:
+            return self._table(kind, value, key, known)
         if self.project and (info.secret or not info.project):
             return self._wrong(key, "only the user may set this, in a file of their own and not in a project")
-        if members is not None:
-            value = self._table(kind, value, key, members)
+        if known is not None:
+            value = self._table(kind, value, key, known)
         elif get_origin(kind) is list and isinstance(value, list):
             within = attrs.evolve(self, leaves={})
             value = [within.read((get_args(kind)[0], info), each, f"{key}[{n}]") for n, each in enumerate(value)]
@@ -333,20 +333,20 @@ class _Reader:
         self.leaves[key] = value, info
         return float(value) if kind is float and not self.whole else value
 
-    def _table(self, kind: Any, value: Mapping[str, Any], key: str, members: Members) -> Any:
+    def _table(self, kind: Any, value: Mapping[str, Any], key: str, known: Members) -> Any:
         right = {}
         for name, inner in value.items():
             at = f"{key}.{name}" if key else name
-            if name not in members:
-                what = "section" if at == name and isinstance(inner, Mapping) else "setting"
-                self._wrong(at, str(unknown(what, name, members)))
-            elif (made := self.read(members[name], inner, at)) is not attrs.NOTHING:
+            if name not in known:
+                what = "section" if at == name and isinstance(inner, Mapping) else "key"
+                self.problems.append(f"{self.where}: unknown {what} {at}. {unknown(what, name, known).hint}")
+            elif (made := self.read(known[name], inner, at)) is not attrs.NOTHING:
                 right[name] = made
         if not self.whole or not attrs.has(kind):
             return right
         missing = [name for name in _required(kind) if name not in right]
         for name in missing:
-            self._wrong(f"{key}.{name}", f"missing, expected {_expected(*members[name])}")
+            self._wrong(f"{key}.{name}", f"missing, expected {_expected(*known[name])}")
         return attrs.NOTHING if missing else kind(**right)
 
     def _wrong(self, key: str, what: str) -> Any:
@@ -432,7 +432,7 @@ def load(
         name: str = cls.__section__  # type: ignore[attr-defined]
         if by_name.setdefault(name, cls) is not cls:
             raise PluginError(f"Two classes declare the settings section [{name}].", plugin=name)
-    top = _members(by_name.get(""), (), Info()) or {}
+    top = members(by_name.get(""), (), Info()) or {}
     root: dict[str, Any] = {name: (cls, Info()) for name, cls in by_name.items() if name} | top
     problems: list[str] = []
     sources = [*_file(config_folder(environ) / FILE, False, problems)]

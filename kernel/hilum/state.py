@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 import msgspec
@@ -16,6 +15,8 @@ from hilum.messages import Message, NoteMessage, Text, ToolCall, ToolMessage, Us
 
 Phase = Literal["idle", "seal", "think", "call", "round", "check"]
 THREE = 3
+# Events that count outside a run too; all others do so in one only.
+_ALWAYS = (ev.PromptQueued, ev.RunStarted, ev.LayersSealed, ev.Trimmed, ev.ModelStarted, ev.RunEnded)
 
 
 @attrs.define
@@ -59,24 +60,25 @@ class Strikes:
 
     def count(self, call: ToolCall, code: str) -> None:
         """Count the outcome of a call; success clears the tool's strikes."""
-        key = (call.name, call.arguments)
-        if not code:
-            self.repeats.pop(key, None)
-            for known in [k for k in self.codes if k[0] == call.name]:
-                del self.codes[known]
-            return
-        self.repeats[key] = self.repeats.get(key, 0) + 1
-        if code == "E_UNKNOWN_TOOL":
-            code = "E_BAD_ARGS"
-        self.codes[call.name, code] = self.codes.get((call.name, code), 0) + 1
+        same = call.name, call.arguments
+        if code:
+            self.repeats[same] = self.repeats.get(same, 0) + 1
+            self.codes[_strike(call.name, code)] = self.of(call.name, code) + 1
+        else:
+            self.repeats.pop(same, None)
+            self.codes = {strike: count for strike, count in self.codes.items() if strike[0] != call.name}
 
     def of(self, tool: str, code: str) -> int:
         """How often in a row this tool failed with this code."""
-        return self.codes.get((tool, "E_BAD_ARGS" if code == "E_UNKNOWN_TOOL" else code), 0)
+        return self.codes.get(_strike(tool, code), 0)
 
     def repeated(self, call: ToolCall) -> int:
         """How often this very call failed."""
         return self.repeats.get((call.name, call.arguments), 0)
+
+
+def _strike(tool: str, code: str) -> tuple[str, str]:
+    return tool, "E_BAD_ARGS" if code == "E_UNKNOWN_TOOL" else code  # a name that does not exist is a bad argument too
 
 
 @attrs.define(eq=False)
@@ -106,62 +108,52 @@ class Conversation:
     factor: float = 1.0
 
     def apply(self, event: ev.Event) -> None:
-        """Fold one event into the state."""
-        handler = _HANDLERS.get(type(event))
-        if handler is not None:
-            handler(self, event)
+        """Fold one event into the state. The method that is named like the event does it; most events have none."""
+        fold = getattr(self, f"_{type(event).__struct_config__.tag}", None)
+        if fold is not None and (self.run is not None or isinstance(event, _ALWAYS)):
+            fold(event, self.run)
 
     def open_calls(self) -> list[CallState]:
         """The calls of the last answer that have not ended, in call order."""
         return [state for state in self.run.calls.values() if state.done is None] if self.run else []
 
-    def _queued(self, event: ev.PromptQueued) -> None:
+    def _prompt_queued(self, event: ev.PromptQueued, run: RunState | None) -> None:
         self.queue.append((event.run, event.text))
-        if self.run is None:
+        if run is None:
             self.state = "preparing"
 
-    def _started(self, event: ev.RunStarted) -> None:
+    def _run_started(self, event: ev.RunStarted, run: RunState | None) -> None:
         self.queue = [entry for entry in self.queue if entry[0] != event.run]
         self.run = RunState(event.run, event.text, event.at, event.model)
         self.messages.append(event.message)
         self.strikes = Strikes()
         self.phase, self.state = "seal", "preparing"
 
-    def _sealed(self, event: ev.LayersSealed) -> None:
+    def _layers_sealed(self, event: ev.LayersSealed, run: RunState | None) -> None:
         self.sealed, self.told = event, {}
         self.tools = frozenset(spec.name for spec in event.tools)
         self.phase = "think"
 
-    def _trimmed(self, event: ev.Trimmed) -> None:
-        kept = self.messages[event.upto :]
-        if event.thinned:
-            kept = [_thin(message, event.thinned) for message in kept]
-        summary: list[Message] = [NoteMessage(event.summary)] if event.summary else []
-        self.messages = summary + kept
+    def _trimmed(self, event: ev.Trimmed, run: RunState | None) -> None:
+        kept = [_thin(message, event.thinned) for message in self.messages[event.upto :]]
+        self.messages = [NoteMessage(event.summary), *kept] if event.summary else kept
         self.epoch += 1
         self.phase = "seal"
-        if self.run:
-            self.run.cause, self.run.failed = "trim", None
-            self.run.trims += 1
+        if run:
+            run.cause, run.failed, run.trims = "trim", None, run.trims + 1
 
-    def _asking(self, event: ev.ModelStarted) -> None:
-        if self.run:
-            self.run.attempt, self.run.model, self.run.failed = event.attempt, event.model, None
+    def _model_started(self, event: ev.ModelStarted, run: RunState | None) -> None:
+        if run:
+            run.attempt, run.model, run.failed = event.attempt, event.model, None
         self.phase, self.state = "think", "thinking"
 
-    def _missed(self, event: ev.ModelFailed) -> None:
-        run = self.run
-        if run is None:
-            return
+    def _model_failed(self, event: ev.ModelFailed, run: RunState) -> None:
         run.failures[event.kind] = run.failures.get(event.kind, 0) + 1
         run.failed, run.attempt = event, event.attempt
         if event.action == "fallback":
             run.model, run.failures = event.next, {}
 
-    def _answered(self, event: ev.ModelAnswered) -> None:
-        run = self.run
-        if run is None:
-            return
+    def _model_answered(self, event: ev.ModelAnswered, run: RunState) -> None:
         run.turn, run.attempt, run.finished, run.failures, run.trims = run.turn + 1, 0, 0, {}, 0
         run.usage += event.usage
         self.usage += event.usage
@@ -172,33 +164,34 @@ class Conversation:
         if run.calls:
             self.state = "waiting_for_tool"
 
-    def _call(self, event: ev.ApprovalAsked | ev.ApprovalAnswered | ev.CallStarted | ev.CallDone) -> None:
-        run = self.run
-        if run is None:
-            return
-        match event:
-            case ev.ApprovalAsked(call=call):
-                run.calls[call.id].asked, run.calls[call.id].answered = event, None
-            case ev.ApprovalAnswered(id=ask):
-                for state in run.calls.values():
-                    if state.asked and state.asked.id == ask:
-                        state.answered = event
-            case ev.CallStarted(call=call):
-                run.calls[call.id].started = event
-            case ev.CallDone(result=result):
-                state = run.calls[result.call_id]
-                state.done = event
-                run.finished += 1
-                self.strikes.count(state.call, result.code)
-                if run.finished == len(run.calls):
-                    self.phase = "round"
+    def _approval_asked(self, event: ev.ApprovalAsked, run: RunState) -> None:
+        run.calls[event.call.id].asked, run.calls[event.call.id].answered = event, None
+        self._await(run)
+
+    def _approval_answered(self, event: ev.ApprovalAnswered, run: RunState) -> None:
+        for state in run.calls.values():
+            if state.asked and state.asked.id == event.id:
+                state.answered = event
+        self._await(run)
+
+    def _call_started(self, event: ev.CallStarted, run: RunState) -> None:
+        run.calls[event.call.id].started = event
+        self._await(run)
+
+    def _call_done(self, event: ev.CallDone, run: RunState) -> None:
+        state = run.calls[event.result.call_id]
+        state.done = event
+        self.strikes.count(state.call, event.result.code)
+        run.finished += 1
+        if run.finished == len(run.calls):
+            self.phase = "round"
+        self._await(run)
+
+    def _await(self, run: RunState) -> None:
         waiting = any(s.asked and not s.answered and not s.done for s in run.calls.values())
         self.state = "waiting_for_approval" if waiting else "waiting_for_tool"
 
-    def _round(self, event: ev.RoundEnded) -> None:
-        run = self.run
-        if run is None:
-            return
+    def _round_ended(self, event: ev.RoundEnded, run: RunState) -> None:
         if run.calls:
             done = (state.done for state in run.calls.values())
             self.messages.append(ToolMessage(tuple(d.result for d in done if d)))
@@ -212,38 +205,17 @@ class Conversation:
         run.calls = {}
         self.phase = "think"
 
-    def _ended(self, event: ev.RunEnded) -> None:
+    def _run_ended(self, event: ev.RunEnded, run: RunState | None) -> None:
         self.queue = [entry for entry in self.queue if entry[0] != event.run]
-        if (self.run is None and self.queue) or (self.run is not None and self.run.id != event.run):
-            return
-        self.run, self.phase, self.state = None, "idle", event.state
+        if run.id == event.run if run else not self.queue:
+            self.run, self.phase, self.state = None, "idle", event.state
 
 
 def _thin(message: Message, thinned: dict[str, str]) -> Message:
-    if not isinstance(message, ToolMessage) or not any(r.call_id in thinned for r in message.results):
+    if not isinstance(message, ToolMessage) or not thinned:
         return message
-    return ToolMessage(
-        tuple(
-            msgspec.structs.replace(r, parts=(Text(thinned[r.call_id], f"tool:{r.name}"),))
-            if r.call_id in thinned
-            else r
-            for r in message.results
-        )
-    )
-
-
-_HANDLERS: dict[type[ev.Event], Callable[[Conversation, Any], None]] = {
-    ev.PromptQueued: Conversation._queued,
-    ev.RunStarted: Conversation._started,
-    ev.LayersSealed: Conversation._sealed,
-    ev.Trimmed: Conversation._trimmed,
-    ev.ModelStarted: Conversation._asking,
-    ev.ModelFailed: Conversation._missed,
-    ev.ModelAnswered: Conversation._answered,
-    ev.ApprovalAsked: Conversation._call,
-    ev.ApprovalAnswered: Conversation._call,
-    ev.CallStarted: Conversation._call,
-    ev.CallDone: Conversation._call,
-    ev.RoundEnded: Conversation._round,
-    ev.RunEnded: Conversation._ended,
-}
+    results = [
+        msgspec.structs.replace(r, parts=(Text(thinned[r.call_id], f"tool:{r.name}"),)) if r.call_id in thinned else r
+        for r in message.results
+    ]
+    return ToolMessage(tuple(results))

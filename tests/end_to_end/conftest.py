@@ -142,7 +142,7 @@ class Cli:
         """Serve a model that gives these answers in order, and make it the default. A function is the whole script."""
         left = list(answers)
         script = answers[0] if answers and callable(answers[0]) else lambda request: left.pop(0)
-        async with serve(script, **options) as server:
+        async with serve(script, **{"pace": 1.0, **options}) as server:
             self.env |= {"OPENAI_BASE_URL": f"{server.url}/v1", "HILUM_MODEL": "openai/scripted"}
             yield server
 

@@ -54,7 +54,11 @@ async def test_stream_json_is_the_log_line_by_line_with_deltas(cli):
         done = await cli("run", "--output-format=stream-json", "hi")
     events = [decode(line) for line in done.out.splitlines() if '"type":"delta"' not in line]
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    assert (done.lines[0]["type"], done.lines[-1]["type"]) == ("session_opened", "run_ended")
+    assert [line["type"] for line in done.lines[:1] + done.lines[-2:]] == [
+        "session_opened",
+        "run_ended",
+        "state_changed",
+    ]
     pieces = [line for line in done.lines if line["type"] == "delta"]
     shown = "".join(piece["text"] for piece in pieces)
     assert shown

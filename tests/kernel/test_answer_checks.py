@@ -40,3 +40,17 @@ async def test_refusal_of_the_model_is_a_failure(bench):
     ended = await kit.run("x")
     assert (ended.state, ended.text) == ("failed", "I cannot help.")
     assert ended.hint
+
+
+async def test_answer_is_partial_once_a_checking_plugin_is_off(bench):
+    """A check that is gone is no check passed: the answer is given, and marked."""
+
+    async def broken(message):
+        raise RuntimeError("broken")
+
+    kit = await bench(plugin("checker", check_answer=broken), answers=["a", "b", "c", "d", "e"], faults=True)
+    first = await kit.run("x")
+    again = await kit.run("y")
+    assert first.state == "partial_success"
+    assert (again.state, again.code) == ("partial_success", "E_PLUGIN")
+    assert "checker" in again.error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, TypeVar
@@ -118,10 +118,9 @@ class Bench:
             trio.TooSlowError: It does not come.
         """
         with self.guard():
-            async with aclosing(self.session.events(after)) as events:  # type: ignore[type-var]
-                async for event in events:
-                    if isinstance(event, kind) and where(event):
-                        return event
+            async for event in self.session.events(after):
+                if isinstance(event, kind) and where(event):
+                    return event
         raise AssertionError(f"The session closed without {kind.__name__}.")
 
     @contextmanager

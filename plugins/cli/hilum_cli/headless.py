@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from contextlib import aclosing, redirect_stdout
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 import trio
@@ -22,6 +23,7 @@ from hilum_cli.terminal import quiet_exit
 
 if TYPE_CHECKING:
     from hilum import Kernel, Run, Session
+    from hilum.events import AnyEvent
     from hilum_replay import Recorder
 
 
@@ -138,28 +140,31 @@ class Headless:
             nursery.start_soon(face.tick)
             if approver:
                 nursery.start_soon(approver.run)
-            waiting = {run.id for run in runs}
-            async with aclosing(session.events(0 if recorder else shown, deltas=face.deltas)) as events:  # type: ignore[type-var]
-                async for item in events:
-                    if not isinstance(item, Delta):
-                        if recorder:
-                            recorder.feed(item)
-                        if item.seq <= shown:
-                            continue
-                        if approver:
-                            approver.note(item)
-                    await face.show(item)
-                    if face.out.gone or face.out.error:
-                        session.stop()  # nobody reads what it finds
-                    if isinstance(item, RunEnded) and item.run in waiting:
-                        waiting.discard(item.run)
-                        self.end = item if item.agent == "main" or self.end is None else self.end
-                        if not waiting:
-                            break
+            async for item in session.events(0 if recorder else shown, deltas=face.deltas):
+                if recorder and not isinstance(item, Delta):
+                    recorder.feed(item)
+                if isinstance(item, Delta) or item.seq > shown:
+                    await self._show(session, item, approver)
+                if isinstance(item, RunEnded) and self._all_ended(item, runs):
+                    for rest in session.journal.since(item.seq):  # written with it: the change of state
+                        await face.show(rest)
+                    break
             nursery.cancel_scope.cancel()
-        if waiting:
-            for run in runs:
-                self.end = await run.wait()  # raises what broke the session
+        if self.end is None:
+            self.end = await runs[0].wait()  # raises what broke the session
+
+    async def _show(self, session: Session, item: AnyEvent | Delta, approver: Approver | None) -> None:
+        if approver and not isinstance(item, Delta):
+            approver.note(item)
+        await self.face.show(item)
+        if self.face.out.gone or self.face.out.error:
+            session.stop()  # nobody reads what it finds
+
+    def _all_ended(self, end: RunEnded, runs: Sequence[Run]) -> bool:
+        """Note the end of a run (of several the main agent's counts); says whether it was the last."""
+        if end.run in (run.id for run in runs) and (self.end is None or end.agent == "main"):
+            self.end = end
+        return all(run.result is not None for run in runs)
 
     async def _start(self, session: Session) -> list[Run]:
         if self.options.prompt:

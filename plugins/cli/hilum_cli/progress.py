@@ -187,4 +187,9 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    parts = (
+        f"{hours} h" if hours else "",
+        f"{minutes} min" if minutes else "",
+        f"{rest} s" if rest and not hours else "",
+    )
+    return " ".join(part for part in parts if part)

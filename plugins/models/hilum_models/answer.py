@@ -94,7 +94,7 @@ class Answer:
         if not text:
             return []
         self.words().pieces.append(text)
-        return [TextChunk(text)]
+        return [TextChunk(joined((text,)))]
 
     def words(self, new: bool = False) -> Words:
         """Give the text that is being written, or begin one."""
@@ -109,7 +109,7 @@ class Answer:
         if not text:
             return []
         self.thought().pieces.append(text)
-        return [ThinkingChunk(text)]
+        return [ThinkingChunk(joined((text,)))]
 
     def thought(self, new: bool = False) -> Thought:
         """Give the reasoning that is being written, or begin one."""
@@ -135,7 +135,7 @@ class Answer:
         if not piece and not first:
             return []
         call.arguments.append(piece)
-        return [CallChunk(call.id, call.name if first else "", piece)]
+        return [CallChunk(call.id, call.name if first else "", joined((piece,)))]
 
     @property
     def calls(self) -> bool:
@@ -153,10 +153,10 @@ class Answer:
         parts: list[Text | Thinking | ToolCall] = []
         for item in self.items:
             if isinstance(item, Call):
-                parts.append(ToolCall(item.id, item.name, "".join(item.arguments), item.vendor))
+                parts.append(ToolCall(item.id, item.name, joined(item.arguments), item.vendor))
             elif isinstance(item, Thought):
-                parts.append(Thinking("".join(item.pieces), item.vendor))
-            elif text := "".join(item.pieces):
+                parts.append(Thinking(joined(item.pieces), item.vendor))
+            elif text := joined(item.pieces):
                 parts.append(Text(text, "model"))
         stop: Stop = "calls" if self.calls and self.stop == "end" else self.stop
         if stop == "calls" and not self.calls:
@@ -185,13 +185,21 @@ def decode(data: bytes) -> dict[str, Any]:
 
 
 def _mended(data: bytes) -> Any:
-    """Decode what some servers write for JSON: NaN, raw control characters, a character cut in two. ``None`` if it is none."""
-    text = data.decode("utf-8", "replace")
+    """Decode what some servers write for JSON: NaN, raw control characters, half a character. ``None`` if it is none."""
     try:
-        halves = json.dumps(json.loads(text, strict=False), ensure_ascii=False)
+        return json.loads(data, strict=False)
     except (ValueError, RecursionError):
         return None
-    return json.loads(halves.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+
+
+def joined(pieces: Iterable[str]) -> str:
+    """Join pieces of text; a character whose halves came in two pieces becomes whole, a half alone is replaced."""
+    text = "".join(pieces)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def number(table: Any, *path: str) -> int:

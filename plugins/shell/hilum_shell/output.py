@@ -12,7 +12,7 @@ _ESCAPES = re.compile(
     r"|[^\n]\x08"  # overstriking, as old manual pages do it
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
-_RETURNS = re.compile(r"\r+(?=\n|\Z)")
+_RETURNS = re.compile(r"(?<!\r)\r+(?=\n|\Z)")  # looking back keeps it linear
 
 
 def clean(text: str) -> str:

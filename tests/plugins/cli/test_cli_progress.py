@@ -46,7 +46,9 @@ def test_the_last_line_of_a_command_is_part_of_its_summary():
 
 def test_numbers_are_written_for_people():
     """Short, and small amounts stay visible."""
-    assert [duration(s) for s in (0.04, 9.96, 61, 3700)] == ["0.0 s", "10.0 s", "1 min 1 s", "1 h 2 min"]
+    assert [duration(s) for s in (0.04, 9.96, 61, 300, 3600, 3700)] == [
+        "0.0 s", "10.0 s", "1 min 1 s", "5 min", "1 h", "1 h 1 min",
+    ]  # fmt: skip
     assert [money(d) for d in (0, 0.0123, 1.5)] == ["$0.00", "$0.0123", "$1.50"]
     assert tokens(Usage(1200, 800, output=30)) == "1.2k in (800 cached), 30 out"
 

@@ -1,0 +1,130 @@
+"""``hilum config`` and ``hilum plugins``."""
+
+import json
+import tomllib
+
+import pytest
+
+
+async def test_config_says_where_each_value_comes_from(cli):
+    """Default, user, project, environment."""
+    cli.write_settings("turns = 7\n[shell]\ntimeout = 5\n")
+    (cli.workspace / ".hilum").mkdir()
+    project = cli.workspace / ".hilum" / "settings.toml"
+    project.write_text("[shell]\nmax_timeout = 60\n")
+    rows = json.loads((await cli("config", "--json", HILUM_MODE="ask")).out)
+    source = {row["key"]: (row["value"], row["source"]) for row in rows}
+    assert source["turns"] == (7, str(cli.settings))
+    assert source["shell.timeout"] == (5.0, str(cli.settings))
+    assert source["shell.max_timeout"] == (60.0, str(project))
+    assert source["mode"] == ("ask", "HILUM_MODE")
+    assert source["approve"] == ("ask_first", "default")
+    table = (await cli("config", "shell")).out
+    assert f"shell.timeout      = 5.0   # {cli.settings}" in table
+    assert "turns" not in table
+
+
+async def test_secrets_are_never_shown(cli):
+    """Only whether they are set."""
+    cli.write_settings('[models.providers.mine]\nbase_url = "http://127.0.0.1:1"\nheaders = {x-key = "s3cr3t"}\n')
+    for arguments in (["config"], ["config", "--json"], ["config", "models"]):
+        done = await cli(*arguments)
+        assert done.code == 0, done.err
+        assert "s3cr3t" not in done.out + done.err
+
+
+async def test_config_path_names_both_files(cli):
+    """Whether or not they exist."""
+    done = await cli("config", "path")
+    assert done.out.splitlines() == [str(cli.settings), f"{cli.workspace}/.hilum/settings.toml"]
+
+
+async def test_plugins_are_listed_with_state_hooks_and_tools(cli):
+    """Blocked ones are not imported."""
+    cli.write_settings('[plugins]\nblock = ["shell"]\n')
+    rows = {row["name"]: row for row in json.loads((await cli("plugins", "--json")).out)}
+    assert rows["shell"]["state"] == "blocked"
+    assert rows["files"]["state"] == "ready"
+    assert rows["files"]["hooks"] == ["provide_tools"]
+    assert rows["files"]["version"]
+    shown = json.loads((await cli("plugins", "show", "files", "--json")).out)
+    assert "read_file (read)" in shown[0]["tools"]
+    assert "files" in (await cli("plugins")).out
+    assert (await cli("plugins", "--help")).code == 0
+
+
+FORMS = [
+    ("", '[plugins]\nblock = ["files"]\n'),
+    ("# mine\nturns = 3 # three\n", '# mine\nturns = 3 # three\n\n[plugins]\nblock = ["files"]\n'),
+    ("turns = 3", 'turns = 3\n[plugins]\nblock = ["files"]\n'),
+    ("[plugins] # here\n# none\n[shell]\ntimeout = 5\n", '[plugins] # here\nblock = ["files"]\n# none\n[shell]\ntimeout = 5\n'),
+    ('[plugins]\norder = ["store"]\nblock = []  # later\n', '[plugins]\norder = ["store"]\nblock = ["files"]  # later\n'),
+    ('[plugins]\nblock = [\n  "shell",\n]\n', '[plugins]\nblock = ["shell", "files"]\n'),
+    ('plugins.block = ["shell"]\n', 'plugins.block = ["shell", "files"]\n'),
+    ("[shell]\r\ntimeout = 5\r\n", '[shell]\r\ntimeout = 5\r\n\n[plugins]\nblock = ["files"]\n'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after"), FORMS)
+async def test_blocking_changes_one_list_and_nothing_else(cli, before, after):
+    """Comments and order stay; unblocking takes it back."""
+    cli.settings.parent.mkdir()
+    cli.settings.write_bytes(before.encode())
+    done = await cli("plugins", "block", "files")
+    assert done.code == 0, done.err
+    assert cli.settings.read_bytes().decode() == after
+    assert tomllib.loads(after)["plugins"]["block"][-1] == "files"
+    rows = json.loads((await cli("plugins", "--json")).out)
+    assert next(row for row in rows if row["name"] == "files")["state"] == "blocked"
+    assert (await cli("plugins", "unblock", "files")).code == 0
+    assert "files" not in tomllib.loads(cli.settings.read_text())["plugins"]["block"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'plugins = {block = ["shell"]}\n',
+        '[plugins]\nblock = [\n  "shell", # slow\n]\n',
+        '[plugins]\nblock = "shell"\n',
+        "x =",
+    ],
+)
+async def test_what_cannot_be_changed_safely_is_left_alone(cli, text):
+    """And the message says what to write."""
+    cli.write_settings(text)
+    done = await cli("plugins", "block", "files")
+    assert done.code == 2
+    assert "by hand" in done.err
+    assert cli.settings.read_text() == text
+
+
+async def test_blocking_follows_a_link_and_keeps_the_mode(cli):
+    """A settings file kept elsewhere stays there."""
+    real = cli.folder / "dotfiles.toml"
+    real.write_text("turns = 3\n")
+    real.chmod(0o640)
+    cli.settings.parent.mkdir()
+    cli.settings.symlink_to(real)
+    assert (await cli("plugins", "block", "files")).code == 0
+    assert cli.settings.is_symlink()
+    assert "files" in real.read_text()
+    assert real.stat().st_mode & 0o777 == 0o640
+
+
+async def test_the_command_line_wins_and_plugins_are_chosen_there(cli):
+    """--set, --plugins and --no-plugin."""
+    async with cli.model("one", "two") as server:
+        done = await cli(
+            "run", "hi", "--no-plugin", "hilum-shell", "--output-format", "stream-json", "--set", "mode=plan"
+        )
+        assert done.code == 0, done.out
+        (sealed,) = [line for line in done.lines if line["type"] == "layers_sealed"]
+        assert sealed["mode"] == "plan"
+        assert "run_terminal_cmd" not in [tool["name"] for tool in sealed["tools"]]
+        done = await cli(
+            "run", "hi", "--plugins", "models,files", "--plugins", "store", "--output-format", "stream-json"
+        )
+        (sealed,) = [line for line in done.lines if line["type"] == "layers_sealed"]
+        assert sealed.get("layers", []) == []
+        assert "read_file" in [tool["name"] for tool in sealed["tools"]]
+    assert server.count == 2
