@@ -55,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         command = commands[name].load()
-    except Exception as error:
+    except KeyboardInterrupt:
+        return 130
+    except (Exception, SystemExit) as error:
         point = commands[name]
         print(f"hilum: the command {name} of {point.distribution} does not load: {error!r}", file=sys.stderr)
         print(

@@ -50,7 +50,6 @@ def end_calls(agent: Agent, code: str, text: str) -> None:
 
 
 async def _one(agent: Agent, state: CallState) -> None:
-    began = trio.current_time()
     call = state.call
     try:
         call = unwrap(state.call)
@@ -67,7 +66,9 @@ async def _one(agent: Agent, state: CallState) -> None:
             agent.session.emit(UserNeeded(code=error.code, message=error.message), agent)
         result = _failure(state.call, error.code, str(error))
     result = await _checked(agent, call, result)
-    agent.session.emit(CallDone(result=result, seconds=trio.current_time() - began), agent)
+    # Waiting for the user is not the call's time.
+    seconds = trio.current_time() - state.began if state.began else 0.0
+    agent.session.emit(CallDone(result=result, seconds=seconds), agent)
 
 
 def _failure(call: ToolCall, code: str, text: str) -> ToolResult:
@@ -102,7 +103,7 @@ async def _settle(agent: Agent, state: CallState, call: ToolCall) -> Output:
         for path in sorted({session.write_key(arguments[name]) for name in tool.writes if arguments.get(name)}):
             await stack.enter_async_context(session.write_lock(path))
         started = CallStarted(call=state.call, risk=tool.risk, effect=tool.effect, plugin=tool.plugin)
-        seq = session.emit(started, agent)
+        seq, state.began = session.emit(started, agent), trio.current_time()
         return await _run(agent, tool, call, arguments, seq)
 
 
@@ -134,7 +135,7 @@ def _policy(agent: Agent, tool: Tool) -> Verdict | None:
         return deny(f"The session is read-only, and {tool.name} can {tool.risk}.")
     if tool.risk in agent.mode.ask:
         return ask(f"In {agent.mode.name} mode calls that {tool.risk} are confirmed by the user.")
-    return ask(f"{tool.name} can {tool.risk}.") if approve == "ask_first" else None
+    return ask("Calls that change something are confirmed (approve = ask_first).") if approve == "ask_first" else None
 
 
 async def _verdict(agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:

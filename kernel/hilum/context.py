@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from hilum.messages import AssistantMessage, Block, Message, NoteMessage, ToolMessage, Trim, UserMessage
+from hilum.messages import AssistantMessage, Block, Message, NoteMessage, Text, ToolMessage, Trim, UserMessage
 
 BYTES_PER_TOKEN = 3.5
-IMAGE_TOKENS = 1_500
 
 
 @attrs.frozen
@@ -75,9 +74,7 @@ def plain_trim(messages: Sequence[Message], sizes: Sequence[int], budget: int, f
         upto += 1
     upto = min(upto, max(len(messages) - 1, 0))
     upto = cut_point(messages, upto)
-    asked = [
-        part.text for m in messages[:upto] if isinstance(m, UserMessage) for part in m.parts if hasattr(part, "text")
-    ]
+    asked = [p.text for m in messages[:upto] if isinstance(m, UserMessage) for p in m.parts if isinstance(p, Text)]
     said = [m.text for m in messages[:upto] if isinstance(m, AssistantMessage) and m.text]
     lines = [f"{upto} earlier messages were dropped to fit the window."]
     lines += [f"The user asked: {text[:500]}" for text in asked[-3:]]

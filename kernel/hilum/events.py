@@ -130,12 +130,13 @@ class ModelFailed(Event, frozen=True):
 
 
 class ModelAnswered(Event, frozen=True):
-    """Phase event: a whole answer arrived. ``first`` and ``seconds`` are times since the request."""
+    """Phase event: a whole answer arrived, to a request of ``sent`` bytes. ``first`` and ``seconds`` are times since then."""
 
     message: AssistantMessage
     usage: Usage = Usage()
     first: float = 0.0
     seconds: float = 0.0
+    sent: int = 0
 
 
 class ApprovalAsked(Event, frozen=True):

@@ -55,9 +55,7 @@ def _row(point: EntryPoint, chosen: PluginSettings) -> dict[str, Any]:
     try:
         with redirect_stdout(sys.stderr):
             row["hooks"] = [n for n, value in vars(point.load()).items() if hasattr(value, "hilum_impl")]
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # a plugin may do anything when it is imported, even leave
+    except (Exception, SystemExit) as error:  # a plugin may do anything when it is imported, even leave
         row |= {"state": "failed", "error": f"{type(error).__name__}: {error}"}
     return row | {"milliseconds": round((time.perf_counter() - began) * 1000, 1)}
 
@@ -75,20 +73,21 @@ def _add_details(rows: list[dict[str, Any]]) -> None:
             for row in rows:
                 row["tools"] = [f"{t.name} ({t.risk})" for t in session.tools.values() if t.plugin == row["name"]]
                 row["faults"] = [f"{f.hook}: {f}" for f in kernel.faults if f.plugin == row["name"]]
-                if row["faults"]:
-                    row["state"] = kernel.host.plugins[row["name"]].state
+                row["state"] = kernel.host.plugins[row["name"]].state if row["faults"] else row["state"]
 
     try:
-        trio.run(look)
+        with redirect_stdout(sys.stderr):
+            trio.run(look)
     except HilumError as error:
         print(f"hilum: {error.code}: tools cannot be shown. {_plain(str(error))}", file=sys.stderr)
 
 
 def _text(row: dict[str, Any]) -> str:
-    head = f"{row['name']:15} {row['version']:10} {row['state']:8} {row['milliseconds']:6.1f} ms  {row['distribution']}"
-    shown = [(key, row.get(key) or []) for key in ("error", "hooks", "tools", "faults")]
-    details = (f"\n    {key}: {_plain(', '.join([v] if isinstance(v, str) else v))}" for key, v in shown if v)
-    return head + "".join(details)
+    text = f"{row['name']:15} {row['version']:10} {row['state']:8} {row['milliseconds']:6.1f} ms  {row['distribution']}"
+    for key in ("error", "hooks", "tools", "faults"):
+        if value := row.get(key):
+            text += f"\n    {key}: {_plain(value if isinstance(value, str) else ', '.join(value))}"
+    return text
 
 
 def _plain(text: str) -> str:

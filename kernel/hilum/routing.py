@@ -150,9 +150,12 @@ async def attempt(agent: Agent) -> ModelFailed | None:
     usage = done.usage
     if usage.cost is None and model.info.price is not None:
         usage = msgspec.structs.replace(usage, cost=model.info.price.cost(usage))
-    _correct(agent, model, usage)
     answer = ModelAnswered(
-        message=_tidy(done.message, name), usage=usage, first=first, seconds=trio.current_time() - began
+        message=_tidy(done.message, name),
+        usage=usage,
+        first=first,
+        seconds=trio.current_time() - began,
+        sent=len(sent.body),
     )
     agent.session.emit(answer, agent)
     return None
@@ -225,14 +228,6 @@ def decide(agent: Agent, error: ModelError, name: str) -> tuple[Action, float, s
         if rest:
             return "fallback", 0.0, rest[0]
     return "give_up", 0.0, ""
-
-
-def _correct(agent: Agent, model: Model, usage: Usage) -> None:
-    """Correct the estimate of tokens by what the provider counted."""
-    known = agent.pieces.get(model.wire.key)
-    if known and usage.input:
-        guess = (known.size + len(known.head)) / 3.5
-        agent.conversation.factor = min(max(usage.input / max(guess, 1.0), 0.3), 3.0)
 
 
 def _tidy(message: AssistantMessage, name: str) -> AssistantMessage:

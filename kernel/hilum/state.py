@@ -28,6 +28,7 @@ class CallState:
     answered: ev.ApprovalAnswered | None = None
     started: ev.CallStarted | None = None
     done: ev.CallDone | None = None
+    began: float = 0.0
 
 
 @attrs.define
@@ -157,6 +158,8 @@ class Conversation:
         run.turn, run.attempt, run.finished, run.failures, run.trims = run.turn + 1, 0, 0, {}, 0
         run.usage += event.usage
         self.usage += event.usage
+        if event.sent and event.usage.input:  # what the provider counted corrects the estimate of tokens
+            self.factor = min(max(event.usage.input * BYTES_PER_TOKEN / event.sent, 0.3), 3.0)
         run.answer = event.message.text or run.answer
         run.calls = {call.id: CallState(call) for call in event.message.calls}
         self.messages.append(event.message)

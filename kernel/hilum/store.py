@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-import msgspec
+from msgspec.structs import replace
 
 from hilum.errors import StoreError
-from hilum.events import AnyEvent
+from hilum.events import AnyEvent, RunStarted, StateChanged
 from hilum.messages import Data
 
 
@@ -87,97 +87,91 @@ class Store(Protocol):
 
 def describe(info: SessionInfo, events: Sequence[AnyEvent]) -> SessionInfo:
     """Give the description of a session after these events were appended."""
-    title, state = info.title, info.state
+    title, state, count = info.title, info.state, info.events + len(events)
     for event in events:
-        name = type(event).__name__
-        if name == "RunStarted" and not title:
-            title = " ".join(event.text.split())[:80]  # type: ignore[union-attr]
-        elif name == "StateChanged" and event.agent == "main":
-            state = event.state  # type: ignore[union-attr]
-    return msgspec.structs.replace(
-        info, title=title, state=state, updated=time.time(), events=info.events + len(events)
-    )
+        if isinstance(event, RunStarted):
+            title = title or " ".join(event.text.split())[:80]
+        elif isinstance(event, StateChanged) and event.agent == "main":
+            state = event.state
+    return replace(info, title=title, state=state, updated=time.time(), events=count)
 
 
 class MemoryStore:
     """A store that lives and dies with its process. Implements ``Store``."""
 
     def __init__(self) -> None:
-        self._sessions: dict[str, tuple[SessionInfo, list[AnyEvent]]] = {}
-        self._open: dict[str, MemoryLog] = {}
+        self._logs: dict[str, MemoryLog] = {}
 
-    def _find(self, session: str) -> str:
-        found = [session] if session in self._sessions else [s for s in self._sessions if s.startswith(session)]
+    def _find(self, session: str, *, free: bool = False) -> MemoryLog:
+        found = [session] if session in self._logs else [s for s in self._logs if s.startswith(session)]
         if len(found) != 1:
             what = "There is no session" if not found else "More than one session begins with"
             raise StoreError(f"{what} {session!r}.", code="E_UNKNOWN", hint="hilum sessions list shows all.")
-        return found[0]
+        log = self._logs[found[0]]
+        if free and log.leased:
+            raise StoreError(f"Session {log.info.id} is in use.", code="E_BUSY", hint="Close it there first.")
+        return log
 
     async def create(self, info: SessionInfo) -> Log:
         """Make a session with an empty log."""
-        self._sessions[info.id] = (info, [])
+        self._logs[info.id] = MemoryLog(info)
         return await self.open(info.id)
 
     async def open(self, session: str) -> Log:
         """Take the lease of a session."""
-        session = self._find(session)
-        if session in self._open:
-            raise StoreError(f"Session {session} is in use.", code="E_BUSY", hint="Close it there first.")
-        log = self._open[session] = MemoryLog(self, session)
+        log = self._find(session, free=True)
+        log.leased = True
         return log
 
     async def info(self, session: str) -> SessionInfo:
         """Describe one session."""
-        return self._sessions[self._find(session)][0]
+        return self._find(session).info
 
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
         """List sessions, last used first."""
-        infos = [info for info, _ in self._sessions.values() if workspace in ("", info.workspace)]
+        infos = [log.info for log in self._logs.values() if workspace in ("", log.info.workspace)]
         return sorted(infos, key=lambda info: -info.updated)
 
     async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[AnyEvent]:
         """Read events."""
-        return self._sessions[self._find(session)][1][after : after + limit]
+        return self._find(session).read(after, limit)
 
     async def rename(self, session: str, title: str) -> None:
         """Give a session a title."""
-        session = self._find(session)
-        info, events = self._sessions[session]
-        self._sessions[session] = (msgspec.structs.replace(info, title=title), events)
+        log = self._find(session)
+        log.info = replace(log.info, title=title)
 
     async def delete(self, session: str) -> None:
         """Delete a session."""
-        session = self._find(session)
-        if session in self._open:
-            raise StoreError(f"Session {session} is in use.", code="E_BUSY", hint="Close it there first.")
-        del self._sessions[session]
+        del self._logs[self._find(session, free=True).info.id]
 
     async def close(self) -> None:
         """Close all logs."""
-        self._open.clear()
+        for log in self._logs.values():
+            log.leased = False
 
 
 class MemoryLog:
-    """A log in memory. Implements ``Log``."""
+    """A log in memory, kept when it is closed. Implements ``Log``."""
 
-    def __init__(self, store: MemoryStore, session: str) -> None:
-        self._store, self._session = store, session
+    def __init__(self, info: SessionInfo) -> None:
+        self.info, self.leased = info, False
+        self._events: list[AnyEvent] = []
 
     @property
     def last(self) -> int:
         """Sequence number of the last event."""
-        return len(self._store._sessions[self._session][1])
+        return len(self._events)
 
     def append(self, events: Sequence[AnyEvent]) -> None:
         """Add events."""
-        info, known = self._store._sessions[self._session]
-        known.extend(events)
-        self._store._sessions[self._session] = (describe(info, events), known)
+        self._events.extend(events)
+        self.info = describe(self.info, events)
 
     def read(self, after: int = 0, limit: int = 1000) -> list[AnyEvent]:
         """Read events."""
-        return self._store._sessions[self._session][1][after : after + limit]
+        return self._events[after : after + limit]
 
     async def close(self) -> None:
         """Give up the lease."""
-        self._store._open.pop(self._session, None)
+        self.leased = False

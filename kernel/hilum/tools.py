@@ -6,7 +6,8 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import attrs
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 Risk = Literal["read", "write", "execute", "network"]
 Effect = Literal["pure", "idempotent", "once"]
+Names = str | tuple[str, ...]
+Timeout = float | Callable[[dict[str, Any]], float]
 RISKS: tuple[str, ...] = typing.get_args(Risk)
 DEFAULT_TIMEOUT = 120.0
 
@@ -104,7 +107,7 @@ class Tool:
     function: Callable[..., Any]
     risk: Risk = "execute"
     effect: Effect = "once"
-    timeout: float | Callable[[dict[str, Any]], float] = DEFAULT_TIMEOUT
+    timeout: Timeout = DEFAULT_TIMEOUT
     writes: tuple[str, ...] = ()
     schema: dict[str, Any] | None = None
     plugin: str = ""
@@ -153,23 +156,17 @@ class Tool:
             raise ToolError(f"The arguments of {self.name} must be a JSON object.", code="E_BAD_ARGS")
         if self.schema is not None:
             return raw
-        struct = self.signature.struct
-        try:
-            checked = msgspec.convert(raw, struct)
-        except msgspec.ValidationError as error:
+        struct, schema = self.signature.struct, self.signature.schema
+        problem = ""
+        for mended in (dict, _unquote):
             try:
-                checked = msgspec.convert(_unquote(raw), struct)
-            except msgspec.ValidationError:
-                raise ToolError(
-                    f"The arguments of {self.name} do not fit: {error}.",
-                    code="E_BAD_ARGS",
-                    hint=f"Parameters: {', '.join(self._outline())}.",
-                ) from None
-        return {name: getattr(checked, name) for name in struct.__struct_fields__}
-
-    def _outline(self) -> list[str]:
-        required = self.signature.schema.get("required", ())
-        return [n if n in required else f"{n} (optional)" for n in self.signature.schema["properties"]] or ["none"]
+                checked = msgspec.convert(mended(raw), struct)
+                return {name: getattr(checked, name) for name in struct.__struct_fields__}
+            except msgspec.ValidationError as error:
+                problem = problem or str(error)
+        takes = [n if n in schema.get("required", ()) else f"{n} (optional)" for n in schema["properties"]]
+        hint = f"Parameters: {', '.join(takes) or 'none'}."
+        raise ToolError(f"The arguments of {self.name} do not fit: {problem}.", code="E_BAD_ARGS", hint=hint)
 
     def time_limit(self, arguments: dict[str, Any]) -> float:
         """Seconds this call may take."""
@@ -184,32 +181,25 @@ class Tool:
             value = self.function(**call.arguments, **extra)
         if inspect.isawaitable(value):
             value = await value
-        if isinstance(value, Output):
-            return value
-        if isinstance(value, str):
-            return Output(value)
-        return Output("" if value is None else msgspec.json.encode(value).decode())
+        if value is None or isinstance(value, str):
+            value = Output(value or "")
+        return value if isinstance(value, Output) else Output(msgspec.json.encode(value).decode())
 
 
 @overload
 def tool(function: Callable[..., Any], /) -> Tool: ...
 @overload
 def tool(
-    *,
-    risk: Risk = "execute",
-    effect: Effect = "once",
-    timeout: float | Callable[[dict[str, Any]], float] = DEFAULT_TIMEOUT,
-    writes: str | tuple[str, ...] = (),
-    name: str = "",
-) -> Callable[[Callable[..., Awaitable[Any] | Any]], Tool]: ...
+    *, risk: Risk = ..., effect: Effect = ..., timeout: Timeout = ..., writes: Names = ..., name: str = ...
+) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
     /,
     *,
     risk: Risk = "execute",
     effect: Effect = "once",
-    timeout: float | Callable[[dict[str, Any]], float] = DEFAULT_TIMEOUT,
-    writes: str | tuple[str, ...] = (),
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    writes: Names = (),
     name: str = "",
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a function or method: its name, docstring and signature are the tool's.
@@ -248,6 +238,10 @@ def _read_signature(tool: Tool) -> _Signature:
     described = _split_docstring(inspect.getdoc(function) or "")[1]
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     inject: dict[str, Callable[[Call], Any]] = {}
+
+    def wrong(what: str) -> PluginError:
+        return PluginError(f"Tool {tool.name}: {what}", plugin=tool.plugin, hook="provide_tools")
+
     for parameter in inspect.signature(function).parameters.values():
         name, hint = parameter.name, hints.get(parameter.name)
         if name == "self" and isinstance(tool.function, functools.partial):
@@ -256,21 +250,12 @@ def _read_signature(tool: Tool) -> _Signature:
             inject[name] = injected[hint]
             continue
         if hint is None or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise PluginError(
-                f"Tool {tool.name}: parameter {name!r} needs a type annotation and must not be *args or **kwargs.",
-                plugin=tool.plugin,
-                hook="provide_tools",
-            )
+            raise wrong(f"parameter {name!r} needs a type annotation and must not be *args or **kwargs.")
         if text := described.pop(name, ""):
             hint = typing.Annotated[hint, msgspec.Meta(description=text)]
         fields.append((name, hint) if parameter.default is parameter.empty else (name, hint, parameter.default))
-    unknown = [name for name in described if name not in inject]
-    if unknown:
-        raise PluginError(
-            f"Tool {tool.name}: the docstring describes {', '.join(unknown)}, which the function does not take.",
-            plugin=tool.plugin,
-            hook="provide_tools",
-        )
+    if unknown := ", ".join(name for name in described if name not in inject):
+        raise wrong(f"the docstring describes {unknown}, which the function does not take.")
     struct = msgspec.defstruct(tool.name, fields, kw_only=True, forbid_unknown_fields=True)
     return _Signature(struct, _schema_of(struct), inject)
 
@@ -298,9 +283,7 @@ def _schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
             result.setdefault("type", "string")
         return result
 
-    result: dict[str, Any] = inline(schema)
-    result.setdefault("properties", {})
-    return result
+    return inline(schema)  # type: ignore[no-any-return]
 
 
 def _unquote(raw: dict[str, Any]) -> dict[str, Any]:
@@ -308,10 +291,8 @@ def _unquote(raw: dict[str, Any]) -> dict[str, Any]:
 
     def parse(value: Any) -> Any:
         if isinstance(value, str) and value[:1] in ("[", "{"):
-            try:
+            with suppress(msgspec.DecodeError):
                 return msgspec.json.decode(value)
-            except msgspec.DecodeError:
-                return value
         return value
 
     return {key: parse(value) for key, value in raw.items()}

@@ -21,7 +21,8 @@ from hilum.errors import ToolError
 
 _HAS_OPENAT = os.open in os.supports_dir_fd
 _FOLDER = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
-_FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # opening a pipe must not wait
+# Opening a pipe must not wait, and a terminal must not become the process's own.
+_FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 class Place(NamedTuple):

@@ -17,9 +17,10 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
@@ -33,13 +34,18 @@ from hilum.events import (
     PromptQueued,
     RunEnded,
     StateChanged,
+    Trimmed,
     encode,
 )
 from hilum.hookspecs import ask
-from hilum.messages import AssistantMessage, Layer, Text, ToolCall
+from hilum.messages import AssistantMessage, Layer, Text, ToolCall, Usage
 from hilum.tools import Call
 
+if TYPE_CHECKING:
+    from hilum_replay import Answer, WireRequest
+
 PROMPTS = 3
+WINDOW = 16_384
 ACTIONS = 7
 E_STORE_EXIT = StoreError("").exit_code
 Deed = tuple[str, float]
@@ -85,8 +91,19 @@ def ends(turns: int) -> list[int]:
 
 
 def answered(body: bytes) -> int:
-    """How many answers a request holds."""
-    return sum(message["role"] == "assistant" for message in json.loads(body)["messages"])
+    """How many answers came before a request, as its last answer says: earlier ones may have been trimmed."""
+    said = [str(m["content"]) for m in json.loads(body)["messages"] if m["role"] == "assistant"]
+    return int(said[-1].split()[1].rstrip(".")) + 1 if said else 0
+
+
+def script(turns: int, ran: str) -> Callable[[WireRequest], Answer]:
+    """The model: it also counts tokens, in a way that corrects the kernel's own guess."""
+    from hilum_replay import Answer
+
+    def reply(asked: WireRequest) -> Answer:
+        return Answer(answer(answered(asked.body), turns, ran), Usage(input=len(asked.body) // 3, output=20))
+
+    return reply
 
 
 # --- the child -----------------------------------------------------------------------------------------------------------
@@ -188,7 +205,9 @@ async def child(url: str, workspace: str, data: str, ran: str, resume: str, when
         resource.setrlimit(resource.RLIMIT_FSIZE, (number, resource.RLIM_INFINITY))
     store = DeadlyStore(SqliteStore(Path(data, "sessions.db")), when, number)
     plugins = [hilum_files, hilum_models, hilum_prompt, hilum_shell, Marks(ran)]
-    settings = {"model": "openai/m", "approve": "auto", "turns": 1000}
+    # A small window, so that the conversation is trimmed now and then.
+    models = {"openai/m": {"window": WINDOW}}
+    settings = {"model": "openai/m", "approve": "auto", "turns": 1000, "models.models": models}
     environ = {"HILUM_CONFIG": data, "HILUM_DATA": data}
     async with (
         hilum.open_kernel(plugins, settings=settings, store=store, environ=environ) as kernel,  # type: ignore[arg-type]
@@ -270,7 +289,7 @@ async def live(folder: Path, turns: int, deed: Deed) -> Life:
     known = await store.list()
     when, number = deed
     kill = ("never", "0") if when == "at" else (when, str(int(number)))
-    async with serve(lambda asked: answer(answered(asked.body), turns, str(ran)), keep=10_000) as server:
+    async with serve(script(turns, str(ran)), keep=10_000) as server:
         resume = known[0].id if known else ""
         argv = [sys.executable, __file__, f"{server.url}/v1", str(work), str(data), str(ran), resume, *kill]
         shown, code, errors = await watch(argv, number if when == "at" else None)
@@ -345,6 +364,7 @@ def judge(found: Trial, undisturbed: Trial, turns: int) -> Counter[str]:
         repeated |= {call for call, effect in started.items() if effect == "idempotent"}
         seen["repeated"] += sum(effect != "once" for effect in started.values())
     seen["cut off"] = len(cut_off)
+    seen["trims"] = sum(isinstance(event, Trimmed) for event in events)
     ended = [event for event in events if isinstance(event, RunEnded)]
     assert [event.state for event in ended] == ["completed"] * PROMPTS, ended
     judge_calls(found, cut_off)
@@ -380,18 +400,18 @@ def turn_of(call: str) -> int:
 
 
 def judge_prompts(found: Trial, undisturbed: Trial, turns: int, others: set[str]) -> None:
-    """Each request is the one of the undisturbed run, and begins with the bytes of the one before it in its run.
+    """Each request is the one of the undisturbed run, and begins with the bytes of the one before it where that one's did.
 
     The results of ``others`` may differ: of calls cut off, and of idempotent calls that were repeated (a file written again with
     the same content says so).
     """
     wanted = {answered(body): body for body in undisturbed.lives[0].bodies}
-    before = b""
+    before, last = b"", 0
     for body in (body for life in found.lives for body in life.bodies):
         turn = answered(body)
-        if turn - 1 not in ends(turns) and before:
+        if before and wanted[turn].startswith(wanted[last].removesuffix(b"]}")):  # no new run, no trim
             assert body.startswith(before), f"the prompt of turn {turn} changed what was sent before"
-        before = body.removesuffix(b"]}")
+        before, last = body.removesuffix(b"]}"), turn
         same = body == wanted[turn]
         if not same and (skip := {call for call in others if turn_of(call) < turn}):
             same = without(body, skip) == without(wanted[turn], skip)

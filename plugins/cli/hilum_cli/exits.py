@@ -23,6 +23,7 @@ HELP = """exit codes:
   5    the session store: in use, damaged, or the disk is full
   124  timed out
   130  stopped by Ctrl-C (143 by SIGTERM, 129 by a closed terminal)
+  141  who read the output went away
 """
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
@@ -145,13 +144,13 @@ class Headless:
                     recorder.feed(item)
                 if isinstance(item, Delta) or item.seq > shown:
                     await self._show(session, item, approver)
-                if isinstance(item, RunEnded) and self._all_ended(item, runs):
+                if isinstance(item, RunEnded) and all(run.result for run in runs):
                     for rest in session.journal.since(item.seq):  # written with it: the change of state
                         await face.show(rest)
                     break
             nursery.cancel_scope.cancel()
-        if self.end is None:
-            self.end = await runs[0].wait()  # raises what broke the session
+        # Of several the main agent's last one counts. This raises what broke the session.
+        self.end = await ([run for run in runs if run.agent == "main"] or runs)[-1].wait()
 
     async def _show(self, session: Session, item: AnyEvent | Delta, approver: Approver | None) -> None:
         if approver and not isinstance(item, Delta):
@@ -159,12 +158,6 @@ class Headless:
         await self.face.show(item)
         if self.face.out.gone or self.face.out.error:
             session.stop()  # nobody reads what it finds
-
-    def _all_ended(self, end: RunEnded, runs: Sequence[Run]) -> bool:
-        """Note the end of a run (of several the main agent's counts); says whether it was the last."""
-        if end.run in (run.id for run in runs) and (self.end is None or end.agent == "main"):
-            self.end = end
-        return all(run.result is not None for run in runs)
 
     async def _start(self, session: Session) -> list[Run]:
         if self.options.prompt:

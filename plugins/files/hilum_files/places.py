@@ -38,8 +38,11 @@ def at(workspace: Workspace, path: str | Path, *, make: bool = False, follow: bo
 @contextmanager
 def opened(workspace: Workspace, path: str | Path) -> Iterator[BinaryIO]:
     """Open a file to read its bytes. Raises as ``at`` does, and for what is not a plain file."""
-    with at(workspace, path) as place, place.open() as file:
-        yield file
+    with at(workspace, path) as place:
+        if stat.S_ISDIR(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_mode):
+            raise ToolError(f"{str(path)!r} is a folder, not a file.", hint="List it, or name a file in it.")
+        with place.open() as file:
+            yield file
 
 
 def replace(

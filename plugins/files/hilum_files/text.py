@@ -129,7 +129,8 @@ def nearest(text: str, wanted: str, most: int = 12) -> tuple[list[str], bool]:
         return [], False
     begin = max(votes.most_common(1)[0][0], 0)
     end = min(begin + len(looked_for), len(lines))
-    shown = [f"{n + 1} | {lines[n].rstrip()[:200]}" for n in range(begin, min(end, begin + most))]
+    # With the white space at their ends: it may be all that differs.
+    shown = [f"{n + 1} | {lines[n].removesuffix(chr(13))[:200]}" for n in range(begin, min(end, begin + most))]
     return shown, bare[begin:end] == looked_for
 
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from hilum_replay.matching import Rule as Rule
     from hilum_replay.matching import rule as rule
     from hilum_replay.model import CassetteModel as CassetteModel
-    from hilum_replay.model import CassetteProvider as CassetteProvider
     from hilum_replay.places import Places as Places
     from hilum_replay.playback import Playback as Playback
+    from hilum_replay.provider import CassetteProvider as CassetteProvider
     from hilum_replay.recorder import Recorder as Recorder
     from hilum_replay.recorder import follow as follow
     from hilum_replay.recorder import record as record
@@ -44,9 +44,10 @@ _HOMES = {
     "faults": ("Fault",),
     "format": ("dumps", "load", "loads", "save"),
     "matching": ("RULES", "Rule", "rule"),
-    "model": ("CassetteModel", "CassetteProvider"),
+    "model": ("CassetteModel",),
     "places": ("Places",),
     "playback": ("Playback",),
+    "provider": ("CassetteProvider",),
     "recorder": ("Recorder", "follow", "record"),
     "redaction": ("Redactor",),
     "requests": ("WireRequest",),
@@ -68,7 +69,7 @@ def __getattr__(name: str) -> Any:
 @hookimpl
 def provide_models(kernel: Kernel) -> Iterable[Provider]:
     """Give the provider ``cassette``: the model ``cassette/PATH`` plays that file."""
-    from hilum_replay.model import CassetteProvider
+    from hilum_replay.provider import CassetteProvider
 
     def workspace(session: str) -> str:
         found = kernel.sessions.get(session)

@@ -14,7 +14,8 @@ from functools import partial
 from urllib.parse import quote
 
 _NAME = re.compile(
-    r"(?:^|_)(?:\w*API_?KEY|KEYS?|\w*TOKENS?|\w*SECRETS?|\w*PASSWORD|PASSWD|PASSPHRASE|\w+_PWD|CREDENTIALS?|AUTH)(?:_|$)",
+    r"(?:^|_)(?:\w*API_?KEY|KEYS?|\w*TOKENS?|\w*SECRETS?|\w*PASSWORD|PASSWD|PASS|PASSPHRASE|\w+_PWD"
+    r"|\w*(?:SECRET|ACCESS|PRIVATE)KEY|CREDENTIALS?|AUTH|PAT|COOKIES?)(?:_|$)",
     re.I,
 )
 _SHORTEST = 8
@@ -25,13 +26,16 @@ _B = r"(?:(?<![A-Za-z0-9_])|(?<=\\[bfnrt])|(?<=\\u[0-9a-fA-F]{4})|(?<=[0-9]m))"
 # its parts. A group named `keep` stays in the text.
 _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     # A block that was cut off is as secret as a whole one.
-    ("PRIVATE_KEY", ("PRIVATE KEY-----",), r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----"
-     r"(?:[A-Za-z0-9+/=\s:,.]|\\[nr]|-(?!----END))*(?:-----END [A-Z0-9 ]*PRIVATE KEY-----)?"),
+    ("PRIVATE_KEY", ("PRIVATE KEY",), r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
+     r"(?:[A-Za-z0-9+/=\s:,.]|\\[nr]|-(?!----END))*(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----)?"),
+    ("PRIVATE_KEY", ("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-[0-9A-Z]{20,}"),
     ("AUTHORIZATION", ("uthorization", "UTHORIZATION"),
      r"(?i)(?P<keep>authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:bearer|basic|token|digest)\s+)?)"
      r"(?!\[REDACTED|(?:bearer|basic|token)\b)[^\s\"'\\,;]{6,}"),
     ("BEARER", ("earer ", "EARER "), rf"(?i)(?P<keep>{_B}bearer\s+)(?=[^\s\"']*\d)[A-Za-z0-9._~+/=-]{{8,}}"),
     ("URL_PASSWORD", ("://",), r"(?P<keep>://)[^\s/:@\"'\\]*:[^\s/@\"'\\]+(?=@)"),
+    ("URL_TOKEN", ("://",), r"(?P<keep>://)(?=[^\s/@\"'\\]*\d)[^\s/:@\"'\\]{16,}(?=@)"),
+    ("SLACK_HOOK", ("hooks.slack.com/",), r"(?P<keep>hooks\.slack\.com/services/)[\w/-]{20,}"),
     ("OPENAI_KEY", ("sk-",), rf"{_B}sk-[A-Za-z0-9_-]{{16,}}"),
     ("GITHUB_TOKEN", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
      r"gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}"),
@@ -40,11 +44,21 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("GOOGLE_KEY", ("AIza",), r"AIza[\w-]{30,}"),
     ("SLACK_TOKEN", ("xox",), r"xox[abeoprs]-[\w-]{10,}"),
     ("HUGGINGFACE_TOKEN", ("hf_",), r"hf_[A-Za-z0-9]{20,}"),
+    ("VENDOR_KEY", ("gsk_", "xai-", "r8_", "dop_v1_"), rf"{_B}(?:gsk_|xai-|r8_|dop_v1_)[A-Za-z0-9_-]{{20,}}"),
+    ("SENDGRID_KEY", ("SG.",), rf"{_B}SG\.[\w-]{{16,}}\.[\w-]{{16,}}"),
+    ("GOOGLE_TOKEN", ("ya29.",), rf"{_B}ya29\.[\w.-]{{20,}}"),
     ("PACKAGE_TOKEN", ("npm_", "pypi-"), r"npm_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}"),
     ("STRIPE_KEY", ("k_live_", "k_test_"), r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
     ("JWT", ("eyJ",), r"eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{5,}"),
     ("ASSIGNMENT", ("KEY", "TOKEN", "SECRET", "PASSW"),
-     rf"(?P<keep>{_B}[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)\s?=\s?\\?[\"']?)(?![\[{{$(])[^\s\"'\\,;()]{{8,}}"),
+     rf"(?P<keep>{_B}(?:[A-Z][A-Z0-9_]*(?:KEY|_PASS)|(?:[A-Z][A-Z0-9_]*)?(?:TOKEN|SECRET|PASSWORD|PASSWD))"
+     r"\s?=\s?\\?[\"']?)(?![\[{$(])[^\s\"'\\,;()]{8,}"),
+    # As settings files and headers write it. A digit must be in the value: what has none is rather a word or code.
+    ("CREDENTIAL", ("ey", "oken", "ecret", "assw", "ookie"),
+     rf"(?P<keep>{_B}(?:[A-Za-z][A-Za-z0-9]*[_-])*"
+     r"(?i:api_?key|api-key|access_?key|account_?key|secret(?:_?key)?(?:_base)?|token|password|passwd|cookie)"
+     r"\\?[\"']?\s?[:=]\s?)(?:(?P<quote>\\?[\"'])(?=[^\s\"'\\]*\d)[^\s\"'\\{}()$<>]{8,}(?=\\?[\"'])"
+     r"|(?!\[REDACTED)(?=[A-Za-z0-9+/_=-]*\d)(?=\d*[A-Za-z])[A-Za-z0-9+/_=-]{12,}(?![.(\[\w]))"),
 )  # fmt: skip
 
 
@@ -90,4 +104,5 @@ class Redactor:
 
 
 def _mask(name: str, match: re.Match[str]) -> str:
-    return (match.groupdict().get("keep") or "") + f"[REDACTED:{name}]"
+    groups = match.groupdict()
+    return f"{groups.get('keep') or ''}{groups.get('quote') or ''}[REDACTED:{name}]"
