@@ -31,6 +31,10 @@ SUMMARIES = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``hilum`` and give its exit code (2 for wrong usage)."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        # A closed one would be the next file that is opened, and messages would be written into that.
+        while os.open(os.devnull, os.O_RDWR) < 3:
+            pass
     args = list(sys.argv[1:] if arguments is None else arguments)
     if args and args[0] in ("--version", "-V", "version"):
         from hilum import __version__

@@ -21,7 +21,7 @@ from hilum.hooks import FAULTS, Fault
 from hilum.hookspecs import Verdict, ask, deny
 from hilum.late import PAIR, unwrap
 from hilum.lifespans import single
-from hilum.messages import Text, ToolCall, ToolResult
+from hilum.messages import Text, ToolCall, ToolResult, writable
 from hilum.state import THREE, CallState
 from hilum.tools import Call, Output, Tool
 
@@ -67,12 +67,12 @@ async def _one(agent: Agent, state: CallState) -> None:
         result = _failure(state.call, error.code, str(error))
     result = await _checked(agent, call, result)
     # Waiting for the user is not the call's time.
-    seconds = trio.current_time() - state.began if state.began else 0.0
+    seconds = 0.0 if state.began is None else trio.current_time() - state.began
     agent.session.emit(CallDone(result=result, seconds=seconds), agent)
 
 
 def _failure(call: ToolCall, code: str, text: str) -> ToolResult:
-    return ToolResult(call.id, call.name, (Text(f"{code}: {text}", "kernel"),), code)
+    return ToolResult(call.id, call.name, (Text(writable(f"{code}: {text}"), "kernel"),), code)
 
 
 async def _settle(agent: Agent, state: CallState, call: ToolCall) -> Output:
@@ -243,4 +243,8 @@ async def _checked(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResu
         return _failure(
             call, "E_PLUGIN", "The result is withheld: a plugin that checks results gave that of another call."
         )
+    try:
+        msgspec.json.encode(checked)
+    except FAULTS as error:
+        return _failure(call, "E_PLUGIN", f"The result cannot be written down, which is a fault of a plugin: {error}.")
     return checked

@@ -11,6 +11,11 @@ from typing import Any, Literal
 import msgspec
 
 
+def writable(text: str) -> str:
+    """Replace what UTF-8 cannot hold: odd bytes of a file name, as Python carries them in a text."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
 class Data(msgspec.Struct, frozen=True, omit_defaults=True):
     """Base of all data structs: frozen, default values left out of the encoding."""
 

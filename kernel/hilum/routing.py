@@ -15,7 +15,7 @@ import trio
 from hilum.errors import HilumError, ModelError, UsageError, unknown
 from hilum.events import ModelAnswered, ModelFailed, ModelStarted
 from hilum.hooks import FAULTS
-from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, Usage
+from hilum.messages import AssistantMessage, Text, Thinking, ToolCall
 from hilum.models import Alive, CallChunk, Done, Model, Provider, Request, TextChunk, ThinkingChunk
 from hilum.prompt import request
 

@@ -26,7 +26,7 @@ from hilum.hookspecs import Interpretation
 from hilum.journal import Journal, Reader
 from hilum.lifespans import Lifespan
 from hilum.loop import drive, give_up
-from hilum.messages import Block, Text, UserMessage
+from hilum.messages import Block, Text, UserMessage, writable
 from hilum.plugins import Plugin
 from hilum.processes import Command, Processes
 from hilum.settings import KernelSettings, Settings
@@ -143,6 +143,7 @@ class Session:
             conversation = agent.conversation
             run = run or (conversation.run.id if conversation.run else "")
             event = events[0] = msgspec.structs.replace(events[0], agent=agent.name, run=run)
+            ev.encode(event)  # what cannot be written must not be folded either
             before = conversation.state
             conversation.apply(event)
             if conversation.state != before:
@@ -205,6 +206,7 @@ class Session:
         """
         if self.journal.broken is not None:
             raise self.journal.broken
+        text = writable(text)
         meant = await self.hooks.first("interpret_prompt", session=self, text=text)
         if isinstance(meant, Interpretation):
             text, agent = meant.text, meant.agent if meant.agent != "main" else agent

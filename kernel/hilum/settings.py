@@ -14,6 +14,7 @@ on the command line. One recursive reader checks every source, and afterwards ma
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -327,8 +328,7 @@ class _Reader:
                 return attrs.NOTHING
             info = info._replace(secret=info.secret or any(each.secret for _, each in within.leaves.values()))
         elif not self.whole and not _fits(kind, value, info):
-            found = "a value that is not shown" if info.secret else repr(value)
-            found = found if len(found) <= 60 else found[:57] + "..."
+            found = "a value that is not shown" if info.secret else reprlib.repr(value)
             return self._wrong(key, f"found {found}, expected {_expected(kind, info)}")
         self.leaves[key] = value, info
         return float(value) if kind is float and not self.whole else value

@@ -11,6 +11,7 @@ import attrs
 import msgspec
 
 from hilum import events as ev
+from hilum.context import BYTES_PER_TOKEN
 from hilum.messages import Message, NoteMessage, Text, ToolCall, ToolMessage, Usage
 
 Phase = Literal["idle", "seal", "think", "call", "round", "check"]
@@ -28,7 +29,7 @@ class CallState:
     answered: ev.ApprovalAnswered | None = None
     started: ev.CallStarted | None = None
     done: ev.CallDone | None = None
-    began: float = 0.0
+    began: float | None = None
 
 
 @attrs.define

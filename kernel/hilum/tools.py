@@ -14,7 +14,7 @@ import attrs
 import msgspec
 
 from hilum.errors import PluginError, ToolError
-from hilum.messages import Image, Text, ToolSpec
+from hilum.messages import Image, Text, ToolSpec, writable
 
 if TYPE_CHECKING:
     from hilum.processes import Processes
@@ -49,7 +49,7 @@ class Output:
 
     def parts(self, source: str) -> tuple[Text | Image, ...]:
         """Give the parts of the result, marked with their source."""
-        return (Text(self.text, source), *self.images)
+        return (Text(writable(self.text), source), *self.images)
 
 
 @attrs.define(eq=False)

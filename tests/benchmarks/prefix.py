@@ -109,7 +109,6 @@ async def main() -> None:
         total = sum(len(a.rstrip(b"]}")) for a, _ in pairs)
         same = sum(kept(a, b) for a, b in pairs)
         share = f"{100 * same / total:.3f} %"
-        import collections; print(collections.Counter(e.cause for e in events if isinstance(e, LayersSealed)))
         print(f"{api:14}{len(bodies):8}{len(pairs):8}{total:21,}{share:>23}{sum(anew):16}   100 %", flush=True)
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from hilum_replay import Answer, WireRequest
 
 PROMPTS = 3
-WINDOW = 16_384
+WINDOW = 32_768
 ACTIONS = 7
 E_STORE_EXIT = StoreError("").exit_code
 Deed = tuple[str, float]
@@ -119,7 +119,7 @@ class Marks:
         await trio.sleep(0.001)
         os.write(self._file, f"{call.id}\n".encode())
         await trio.sleep(0.001)
-        return f"ran {call.id}"
+        return f"ran {call.id}" + " and more" * 450
 
     @tool(risk="execute", effect="once")
     async def mark_once(self, call: Call) -> str:
@@ -439,9 +439,10 @@ def judge_files(found: Trial, undisturbed: Trial, cut_off: set[str]) -> None:
         assert found.files.get(name) in allowed, f"{name} is {found.files.get(name)!r}, not one of {allowed}"
 
 
-def boundaries(undisturbed: Trial) -> list[Deed]:
-    """Every event boundary of a run: before and after each time that something is appended."""
-    numbers = [event.seq for event in undisturbed.events if not isinstance(event, StateChanged)]
+def boundaries(undisturbed: Trial, kind: type = object) -> list[Deed]:
+    """Every event boundary of a run: before and after each time that something (of a kind) is appended."""
+    found = (event for event in undisturbed.events if isinstance(event, kind))
+    numbers = [event.seq for event in found if not isinstance(event, StateChanged)]
     return [(when, float(number)) for number in numbers for when in ("before", "after")]
 
 

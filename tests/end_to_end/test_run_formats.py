@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import trio
 from hilum.events import decode
 from hilum.messages import AssistantMessage, Text, Usage
 from hilum_replay import Answer, Fault, load
@@ -190,3 +191,32 @@ async def test_no_model_names_the_three_ways(cli, format):
     if format != "text":
         assert done.err == ""
         assert json.loads(done.out)["code"] == "E_NO_MODEL"
+
+
+async def test_closed_standard_streams_do_no_harm(cli):
+    """What is opened next must not become the standard error that progress is written to: that would be the store."""
+    async with cli.model(lambda request: "one"):
+        for number in (0, 1, 2):
+            command = ["sh", "-c", f'exec "$@" {number}<&-', "sh", *cli.argv("run", "hi")]
+            done = await trio.run_process(command, cwd=cli.workspace, env=cli.env, check=False, capture_stdout=True)
+            assert done.returncode == 0
+            assert done.stdout == (b"" if number == 1 else b"one\n")
+    for info in json.loads((await cli("sessions", "list", "--json")).out):
+        assert (await cli("sessions", "show", info["id"])).code == 0
+
+
+async def test_a_full_disk_behind_standard_output_is_told(cli):
+    """On standard error, with exit code 1."""
+    async with cli.model("Done."):
+        command = ["sh", "-c", 'exec "$@" > /dev/full', "sh", *cli.argv("run", "hi", "-q")]
+        done = await trio.run_process(command, cwd=cli.workspace, env=cli.env, check=False, capture_stderr=True)
+    assert done.returncode == 1
+    assert b"Standard output cannot be written: No space left on device" in done.stderr
+
+
+async def test_a_model_that_cannot_be_reached_is_exit_code_4(cli):
+    """After the retries, each told."""
+    done = await cli("run", "hi", "--model", "openai/x", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
+    assert done.code == 4
+    assert done.err.count("again in") == 3
+    assert "Is the server running?" in done.err

@@ -180,6 +180,10 @@ def test_every_mistake_in_every_source_is_named_at_once(place):
         ("approve = 'yes'", "approve: found 'yes', expected one of 'ask_first', 'auto', 'readonly'"),
         ("reach.level = true", "reach.level: found True, expected one of 1, 2"),
         ("reach.size = 'big'", "reach.size: found 'big', expected one of 'small', 'large'"),
+        (
+            "[turns" + ".a" * 5000 + "]",
+            "turns: found {'a': {'a': {'a': {'a': {'a': {'a': {...}}}}}}}, expected a whole number of at least 1",
+        ),
         ("token_limit = 0", "token_limit: found 0, expected a whole number of at least 1"),
         ("reach.servers.x.comand = 'y'", "unknown key reach.servers.x.comand. Did you mean command?"),
         ("reach.mirrors = [{command = 'y'}, 'z']", "reach.mirrors[1]: found 'z', expected a table"),

@@ -72,7 +72,9 @@ class Headless:
         assert self.end is not None
         await self.face.ended(self.end, self.session)
         if self.face.out.error is not None:
-            self.face.failed(HilumError(f"Standard output cannot be written: {self.face.out.error.strerror}."))
+            self.face.failed(
+                HilumError(f"Standard output cannot be written: {self.face.out.error.strerror}.", code="E_FAILED")
+            )
             return exits.FAILED
         return exits.of_run(self.end, self.stopping.signal)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import select
-import sys
 
 # Colours of test runners and compilers are dropped without a trace. Everything else that a terminal would obey, and
 # everything that makes text look other than it is (direction, zero width), is shown as an escape.
@@ -102,4 +101,4 @@ def report(message: str, *, hint: str = "", code: str = "") -> None:
 
 def quiet_exit() -> None:
     """Keep Python from complaining when it flushes a standard output that nobody reads."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

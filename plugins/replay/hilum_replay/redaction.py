@@ -31,7 +31,7 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("PRIVATE_KEY", ("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-[0-9A-Z]{20,}"),
     ("AUTHORIZATION", ("uthorization", "UTHORIZATION"),
      r"(?i)(?P<keep>authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:bearer|basic|token|digest)\s+)?)"
-     r"(?!\[REDACTED|(?:bearer|basic|token)\b)[^\s\"'\\,;]{6,}"),
+     r"(?!\[REDACTED|(?:bearer|basic|token)\b)[^\s\"'\\,;()\[]{6,}+(?![(\[])"),
     ("BEARER", ("earer ", "EARER "), rf"(?i)(?P<keep>{_B}bearer\s+)(?=[^\s\"']*\d)[A-Za-z0-9._~+/=-]{{8,}}"),
     ("URL_PASSWORD", ("://",), r"(?P<keep>://)[^\s/:@\"'\\]*:[^\s/@\"'\\]+(?=@)"),
     ("URL_TOKEN", ("://",), r"(?P<keep>://)(?=[^\s/@\"'\\]*\d)[^\s/:@\"'\\]{16,}(?=@)"),
@@ -50,15 +50,15 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("PACKAGE_TOKEN", ("npm_", "pypi-"), r"npm_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}"),
     ("STRIPE_KEY", ("k_live_", "k_test_"), r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
     ("JWT", ("eyJ",), r"eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{5,}"),
-    ("ASSIGNMENT", ("KEY", "TOKEN", "SECRET", "PASSW"),
+    ("ASSIGNMENT", ("KEY", "TOKEN", "SECRET", "PASS"),
      rf"(?P<keep>{_B}(?:[A-Z][A-Z0-9_]*(?:KEY|_PASS)|(?:[A-Z][A-Z0-9_]*)?(?:TOKEN|SECRET|PASSWORD|PASSWD))"
      r"\s?=\s?\\?[\"']?)(?![\[{$(])[^\s\"'\\,;()]{8,}"),
     # As settings files and headers write it. A digit must be in the value: what has none is rather a word or code.
     ("CREDENTIAL", ("ey", "oken", "ecret", "assw", "ookie"),
-     rf"(?P<keep>{_B}(?:[A-Za-z][A-Za-z0-9]*[_-])*"
+     rf"(?P<keep>{_B}(?:[A-Za-z][A-Za-z0-9]{{0,30}}[_-]){{0,6}}"
      r"(?i:api_?key|api-key|access_?key|account_?key|secret(?:_?key)?(?:_base)?|token|password|passwd|cookie)"
-     r"\\?[\"']?\s?[:=]\s?)(?:(?P<quote>\\?[\"'])(?=[^\s\"'\\]*\d)[^\s\"'\\{}()$<>]{8,}(?=\\?[\"'])"
-     r"|(?!\[REDACTED)(?=[A-Za-z0-9+/_=-]*\d)(?=\d*[A-Za-z])[A-Za-z0-9+/_=-]{12,}(?![.(\[\w]))"),
+     r"\\?[\"']?\s?[:=]\s?)(?:(?P<quote>\\?[\"'])(?=[^\s\"'\\]{0,200}\d)[^\s\"'\\{}()$<>]{8,4000}+(?=\\?[\"'])"
+     r"|(?!\[REDACTED)(?=[A-Za-z0-9+/_=-]{0,200}\d)(?=\d{0,200}[A-Za-z])[A-Za-z0-9+/_=-]{12,4000}+(?![.(\[\w]))"),
 )  # fmt: skip
 
 

@@ -244,3 +244,11 @@ def test_diff_costs_as_much_as_the_change() -> None:
     assert unified_diff("f", "".join(lines), "".join([*lines[:50_000], "new\n", *lines[50_001:]])).count("\n") == 11
     assert unified_diff("f", "".join(lines), "".join(f"{line[:-1]}!\n" for line in lines))
     assert time.perf_counter() - begun < 3
+
+
+async def test_white_space_at_the_end_is_shown(use, root: Path) -> None:
+    """Where spaces at the end of a line are all that differs, the nearest line is shown with them."""
+    (root / "a.py").write_text("x = 1  \ny = 2\n")
+    with pytest.raises(ToolError) as caught:
+        await use("edit_file", path="a.py", old_string="x = 1\ny", new_string="x = 3\ny")
+    assert "1 | x = 1  \n" in caught.value.hint

@@ -160,3 +160,12 @@ async def test_bad_arguments_name_the_place(use) -> None:
     with pytest.raises(ToolError, match="start_line") as caught:
         await use("read_file", path="a.txt", start_line="three")
     assert caught.value.code == E_BAD_ARGS
+
+
+@pytest.mark.parametrize("path", [".", "", "sub"])
+async def test_a_folder_says_what_to_do(use, root: Path, path: str) -> None:
+    """Reading a folder is refused with the way to see what is in it."""
+    (root / "sub").mkdir()
+    with pytest.raises(ToolError, match="is a folder") as caught:
+        await use("read_file", path=path)
+    assert "List it" in caught.value.hint

@@ -1,6 +1,7 @@
 """Secrets never enter a cassette; paths of one machine do not either."""
 
 import json
+import time
 
 import pytest
 from hilum.events import CallDone, LayersSealed, ModelAnswered, RoundEnded, RunStarted, SessionOpened
@@ -130,3 +131,49 @@ def test_a_workspace_inside_the_home_folder_wins() -> None:
     """The longer path is replaced first."""
     places = Places("/home/me/ws", "/home/me")
     assert places.abstract("/home/me/ws/a /home/me/b") == "{workspace}/a {home}/b"
+
+
+LOOSE = "hunter2hunter2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"TOKEN={LOOSE}", f"PASSWORD={LOOSE}", f"export DB_PASS={LOOSE}", f"password: {LOOSE}", f'"password": "{LOOSE}"',
+        f"api_key = '{LOOSE}'", f"x-api-key: {LOOSE}", f"aws_secret_access_key = {LOOSE}/K7", f"Cookie: session={LOOSE}",
+        f"https://{LOOSE}abcdef@example.org/x", f"gsk_{LOOSE}abcdefgh", f"https://hooks.slack.com/services/T0/B0/{LOOSE}",
+        f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{LOOSE}\n-----END PGP PRIVATE KEY BLOCK-----",
+    ],
+)  # fmt: skip
+def test_secrets_of_settings_files_and_headers_are_found(text: str) -> None:
+    """As .env files, YAML, JSON and headers write them, also inside JSON text."""
+    redact = Redactor({})
+    assert LOOSE not in redact(text)
+    assert LOOSE not in redact(json.dumps({"content": text}))
+    json.loads(redact(json.dumps({"content": text})))
+
+
+@pytest.mark.parametrize("name", ["DB_PASS", "SECRETKEY", "GITHUB_PAT", "PGPASSWORD"])
+def test_variables_that_speak_of_passwords_are_known(name: str) -> None:
+    """The value of such a variable is taken out wherever it stands."""
+    assert "correct-horse" not in Redactor({name: "correct-horse"})("it is correct-horse, no?")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'authorization = request.headers["Authorization"]', "token = tokens.popleft_2(1)", "password = get_password2(user)",
+        "self.token = token_2", "secret: str = field2", 'key = data["token_1"]', "PRIMARY = True; token: Token2 | None",
+    ],
+)  # fmt: skip
+def test_code_is_left_alone(code: str) -> None:
+    """A program that handles secrets is not changed: what was written must play back."""
+    assert Redactor({})(code) == code
+
+
+@pytest.mark.parametrize("text", ["token=" * 20_000, "a-b_" * 30_000 + "token", "token=1" * 20_000 + "(", "_" * 90_000])
+def test_redaction_takes_no_time_for_odd_texts(text: str) -> None:
+    """No pattern looks at the same text again and again."""
+    began = time.perf_counter()
+    Redactor({})(text + " KEY")
+    assert time.perf_counter() - began < 5

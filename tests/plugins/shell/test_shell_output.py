@@ -50,3 +50,10 @@ def test_kept(size: int, chunk: int) -> None:
     else:
         assert left_out == size - 100
         assert text == f"{data[:50].decode()}\n[… {left_out:,} characters left out …]\n{data[-50:].decode()}"
+
+
+def test_many_returns_take_no_time() -> None:
+    """A run of carriage returns is looked at once: the event loop must not wait for it."""
+    began = time.perf_counter()
+    assert clean("\r" * 200_000 + "x") == "x"
+    assert time.perf_counter() - began < 5
