@@ -126,8 +126,11 @@ class Kernel:
                     self.sessions[session.id] = session
                     yield session
             finally:
-                self.sessions.pop(session.id, None)
+                opened = self.sessions.pop(session.id, None)
                 await session.close()
+                if not opened and not resume:
+                    with trio.CancelScope(shield=True):
+                        await self.store.delete(session.id)  # nobody ever saw it
 
     def _settings_for(self, root: Path) -> Settings:
         if not (root / ".hilum" / "settings.toml").exists():

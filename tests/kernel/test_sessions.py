@@ -259,3 +259,13 @@ async def test_cancelled_run_is_stopped_before_the_cancellation_goes_on(bench):
         await kit.session.run("x")
     assert scope.cancelled_caught
     assert kit.session.agents["main"].conversation.state == "stopped"
+
+
+async def test_session_that_could_not_be_opened_leaves_nothing(bench):
+    """A mistake in how it is opened does not fill the list of sessions."""
+    kit = await bench()
+    before = len(await kit.kernel.store.list())
+    with pytest.raises(UsageError, match="mode"):
+        async with kit.kernel.open_session(kit.workspace, mode="frobnicate"):
+            pass
+    assert len(await kit.kernel.store.list()) == before

@@ -195,7 +195,7 @@ def _not_found(text: str, wanted: str, path: str) -> ToolError:
     if texts.is_numbered(wanted):
         hint = "Leave the line numbers (N | ) out: they are not in the file."
     elif only_space:
-        hint = "They differ from old_string in white space only; copy them exactly, with what stands before and after the words."
+        hint = "They differ from old_string in white space only; copy it exactly, at both ends of each line."
     if near:
         hint = "The nearest lines are:\n" + "\n".join(near) + "\n" + hint
     message = f"old_string is not in {show(path)}; nothing was changed."

@@ -14,33 +14,36 @@ class ThinkTags:
         self._held = ""  # what may be the beginning of a tag
         self._inside = False
         self._end = False  # whether all that follows is the answer
-        self._blank = False  # whether only the empty lines after the reasoning came of it
+        self._blank = False  # whether nothing but empty lines came since the last tag
 
     def feed(self, text: str) -> list[tuple[bool, str]]:
         """Take text; give what is decided of it as pairs: whether it is reasoning, and the text."""
         if self._end:
-            text = text.lstrip("\n") if self._blank else text
-            self._blank = self._blank and not text
-            return [(False, text)]
+            return [(False, self._begun(text))]
         self._held += text
         if not self._inside:
             begun = self._held.lstrip()
-            if _OPEN.startswith(begun[: len(_OPEN)]) and len(begun) < len(_OPEN):
+            if len(begun) < len(_OPEN) and _OPEN.startswith(begun):
                 return []
             if not begun.startswith(_OPEN):
                 return self.rest()
-            self._inside, self._held = True, begun.removeprefix(_OPEN).lstrip("\n")
+            self._inside, self._blank, self._held = True, True, begun.removeprefix(_OPEN)
         thought, found, answer = self._held.partition(_CLOSE)
         if found:
-            self._end, self._held = True, ""
-            answer = answer.lstrip("\n")
-            self._blank = not answer
-            return [(True, thought.rstrip("\n")), (False, answer)]
+            pieces = [(True, self._begun(thought).rstrip("\n"))]
+            self._inside, self._end, self._blank, self._held = False, True, True, ""
+            return [*pieces, (False, self._begun(answer))]
         safe = len(thought) - next((n for n in range(len(_CLOSE) - 1, 0, -1) if thought.endswith(_CLOSE[:n])), 0)
         self._held = thought[safe:]
-        return [(True, thought[:safe])]
+        return [(True, self._begun(thought[:safe]))]
 
     def rest(self) -> list[tuple[bool, str]]:
         """Give what was held back: the answer has ended, or begins without a tag."""
         held, self._held, self._end = self._held, "", True
         return [(self._inside, held)]
+
+    def _begun(self, text: str) -> str:
+        """Leave out the empty lines between a tag and the text."""
+        text = text.lstrip("\n") if self._blank else text
+        self._blank = self._blank and not text
+        return text

@@ -163,7 +163,7 @@ async def test_what_cannot_be_edited(use, root: Path) -> None:
         ("bin", "binary"),
         ("latin", "line 1 has the byte 0xe9"),
         ("huge", "too many to edit"),
-        ("folder", "directory"),
+        ("folder", "is a folder"),
     ):
         with pytest.raises(ToolError, match=words):
             await use("edit_file", path=path, old_string="a", new_string="b")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 from hilum.errors import ModelError
-from hilum.messages import AssistantMessage, Part, Text, Thinking, ToolCall
+from hilum.messages import AssistantMessage, Text, Thinking, ToolCall
 from hilum.models import Chunk, Done, Request, TextChunk
 from hilum_models.providers import providers
 from hilum_models.settings import ModelsSettings, ProviderSettings
@@ -56,10 +56,8 @@ def message(chunks: list[Chunk]) -> AssistantMessage:
     return chunks[-1].message
 
 
-def plain(parts: tuple[Part, ...]) -> list[str]:
-    return [
-        part.arguments if isinstance(part, ToolCall) else part.text for part in parts if not isinstance(part, bytes)
-    ]  # type: ignore[union-attr]
+def plain(parts: tuple[Text | Thinking | ToolCall, ...]) -> list[str]:
+    return [part.arguments if isinstance(part, ToolCall) else part.text for part in parts]
 
 
 HI, STOP = said({"content": "hi"}), said({}, "stop")
@@ -185,7 +183,7 @@ async def test_reasoning_between_tags(ask: Ask, text: str, thought: str, answer:
         ("responses", "/v1/responses/", "/v1/responses"),
     ],
 )
-def test_endpoint_copied_as_base_url(api: Any, path: str, asked: str, transport: Transport) -> None:
+async def test_endpoint_copied_as_base_url(api: Any, path: str, asked: str, transport: Transport) -> None:
     """The address of the endpoint itself works as a base URL, too."""
     settings = ModelsSettings(providers={"odd": ProviderSettings(base_url=f"http://gpu{path}", api=api)})
     [provider] = [found for found in providers(settings, {}, transport) if found.name == "odd"]
