@@ -13,7 +13,7 @@ it holds now, keeping the changes of others.
 - File missing (E_FILE_NOT_FOUND): try the near paths, then search. If it stays missing, let the user confirm the path.
 - Command failed (E_CMD_FAIL): read its output and errors and mend the cause. Install a package or program that is missing, \
 then run the command again.
-- Timed out (E_TIMEOUT): nothing re-runs it for you. Narrow it, give it longer, or start it in the background if it never ends.
+- Timed out (E_TIMEOUT): nothing re-runs it for you. Narrow it, or give it longer; what never ends cannot be waited for.
 - Outside the workspace (E_PATH_TRAVERSAL): use a path inside it.
 - Blocked, denied or rejected (E_BLOCKED, E_DENIED, E_REJECTED): that is an answer. Take no other way to the same effect; \
 change the plan or ask.

@@ -14,7 +14,7 @@ import time
 from array import array
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from errno import EINVAL, ENOENT
+from errno import E2BIG, EINVAL, ENOENT
 from subprocess import DEVNULL
 from typing import ClassVar, Self
 
@@ -345,7 +345,8 @@ class Process:
             message = f"There is no program {program!r} on the PATH."
             return self._error(message, hint="Check the name, or install it.")
         message = f"The program {program!r} cannot be started: {reason}."
-        return self._error(message, hint="Check its path, mode and arguments.")
+        hint = "Check its path, mode and arguments."
+        return self._error(message, hint="Put the long argument into a file." if number == E2BIG else hint)
 
 
 class _Window:

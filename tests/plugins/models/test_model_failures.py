@@ -121,7 +121,7 @@ async def test_missing_key_is_named(server: Any, transport: Transport) -> None:
         ({"retry-after": "7"}, 7, 7),
         ({"retry-after": "1.5"}, 1.5, 1.5),
         ({"retry-after-ms": "250", "retry-after": "1"}, 0.25, 0.25),
-        ({"retry-after": formatdate(time.time() + 60, usegmt=True)}, 40, 61),
+        ({"retry-after": "in a minute"}, 40, 61),
         ({"retry-after": formatdate(0, usegmt=True)}, 0, 0),
         ({"retry-after": "-3"}, 0, 0),
     ],
@@ -130,6 +130,8 @@ async def test_wait_is_read_from_the_headers(
     headers: dict[str, str], low: float, high: float, server: Any, transport: Transport
 ) -> None:
     """How long to wait is told in seconds, whichever of its three forms the provider uses."""
+    if headers.get("retry-after") == "in a minute":  # a date, made now: the tests were collected long ago
+        headers = {"retry-after": formatdate(time.time() + 60, usegmt=True)}
     server.say(b"{}", status=429, headers={**JSON, **headers})
     error = await failure(provider(server.url, transport))
     assert error.retry_after is not None

@@ -83,6 +83,7 @@ POINTS = [
     ("tools", "shortest unique old_string", r"`old_string` must occur once: take the shortest"),
     ("tools", "quoted paths", r"quotes around paths"),
     ("tools", "servers are not awaited", r"Servers and watchers .* do not wait for them"),
+    ("tools", "nothing stays in the background", r"leaves in the background is ended with it"),
     ("recovery", "never the identical call again", r"Never make the identical call again"),
     ("recovery", "read, then retry", r"read the file again.*retry"),
     ("recovery", "install the missing package", r"Install a package or program that is missing"),

@@ -180,6 +180,7 @@ async def test_program_is_found_on_the_path_of_the_command(warden: Warden, tmp_p
         (["true"], "/no/such/folder", "/no/such/folder"),
         (["true", "a\0b"], None, "invalid argument"),
         (["true", "\ud800"], None, "invalid argument"),
+        (["true", "x" * 200_000], None, "argument list too long"),
         ([], None, "no command"),
     ],
 )
