@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from hilum.discovery import EntryPoint
+from hilum.discovery import EntryPoint, entry_points
+from hilum.errors import HilumError, unknown
 
 USAGE = """usage: hilum [-h] [--version] COMMAND ...
 
@@ -35,48 +35,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A closed one would be the next file that is opened, and messages would be written into that.
         while os.open(os.devnull, os.O_RDWR) < 3:
             pass
-    args = list(sys.argv[1:] if arguments is None else arguments)
-    if args and args[0] in ("--version", "-V", "version"):
+    name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
+    if name in ("--version", "-V", "version"):
         from hilum import __version__
 
         print(f"hilum {__version__}")
         return 0
-    from hilum.discovery import entry_points
-
-    commands = {point.name: point for point in entry_points() if point.group == "hilum.commands"}
-    if not args or args[0] in ("-h", "--help", "help"):
-        print(_help(commands))
-        return 0 if args else 2
-    name, rest = args[0], args[1:]
-    if name == "plugins":
-        from hilum.inventory import main as inventory
-
-        return _run(inventory, rest)
-    if name not in commands:
-        from hilum.errors import unknown
-
-        print(f"hilum: {unknown('command', name, [*commands, 'plugins'])}", file=sys.stderr)
-        return 2
+    commands = entry_points("hilum.commands")
+    commands["plugins"] = EntryPoint("plugins", "hilum.inventory:main", "hilum", "")
+    if name in ("", "-h", "--help", "help"):
+        known = [n for n in {**SUMMARIES, **commands} if n in commands]
+        lines = [f"  {n:12}{SUMMARIES.get(n) or f'from {commands[n].distribution}'}" for n in known]
+        print(USAGE + "\n".join(lines) + "\n\nhilum COMMAND --help tells more.")
+        return 0 if name else 2
     try:
-        command = commands[name].load()
-    except KeyboardInterrupt:
-        return 130
-    except (Exception, SystemExit) as error:
-        point = commands[name]
-        print(f"hilum: the command {name} of {point.distribution} does not load: {error!r}", file=sys.stderr)
-        print(
-            f"Reinstall {point.distribution}, or take it out; hilum plugins shows what else is wrong.", file=sys.stderr
-        )
-        return 1
-    return _run(command, rest)
-
-
-def _run(command: object, rest: list[str]) -> int:
-    from hilum.errors import HilumError
-
-    assert callable(command)
-    try:
-        return int(command(rest) or 0)
+        if name not in commands:
+            raise unknown("command", name, commands)
+        return int(_load(commands[name])(rest) or 0)
     except HilumError as error:
         print(f"hilum: {error.code}: {error.message}", *([error.hint] if error.hint else []), sep="\n", file=sys.stderr)
         return error.exit_code
@@ -88,14 +63,13 @@ def _run(command: object, rest: list[str]) -> int:
         return 141
 
 
-def _help(commands: Mapping[str, EntryPoint]) -> str:
-    known = list(SUMMARIES)
-    names = sorted(
-        {*commands, "plugins"},
-        key=lambda name: (name not in SUMMARIES, known.index(name) if name in known else 0, name),
-    )
-    lines = [f"  {name:12}{SUMMARIES.get(name) or f'from {commands[name].distribution}'}" for name in names]
-    return USAGE + "\n".join(lines) + "\n\nhilum COMMAND --help tells more."
+def _load(point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except (Exception, SystemExit) as error:
+        hint = f"Reinstall {point.distribution}, or take it out; hilum plugins shows what else is wrong."
+        text = f"The command {point.name} of {point.distribution} does not load: {error!r}."
+        raise HilumError(text, code="E_PLUGIN", hint=hint) from None
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from hilum.events import Event
 from hilum.messages import Layer
-from hilum.state import Conversation
+from hilum.state import Conversation, RunState
 from hilum.tools import RISKS, Tool, injected
 
 if TYPE_CHECKING:
@@ -101,6 +102,16 @@ class Agent:
     good_layers: dict[str, tuple[Layer, ...]] = attrs.field(factory=dict, repr=False)
     starting: str = attrs.field(default="", repr=False)
     scope: trio.CancelScope | None = attrs.field(default=None, repr=False)
+
+    @property
+    def run(self) -> RunState:
+        """The run it is on; for those who act within one."""
+        assert self.conversation.run is not None
+        return self.conversation.run
+
+    def emit(self, event: Event) -> int:
+        """Write an event of this agent's, see ``Session.emit``."""
+        return self.session.emit(event, self)
 
     @property
     def mode(self) -> Mode:

@@ -17,10 +17,9 @@ import trio
 
 from hilum.errors import NeedsUser, PluginError, ToolDenied, ToolError, unknown
 from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, CallStarted, UserNeeded
-from hilum.hooks import FAULTS, Fault
+from hilum.hooks import FAULTS, Fault, single
 from hilum.hookspecs import Verdict, ask, deny
 from hilum.late import PAIR, unwrap
-from hilum.lifespans import single
 from hilum.messages import Text, ToolCall, ToolResult, writable
 from hilum.state import THREE, CallState
 from hilum.tools import Call, Output, Tool

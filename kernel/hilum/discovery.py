@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 
 class EntryPoint(NamedTuple):
-    """A name that a distribution declares in a group, and the object it stands for (``module`` or ``module:attribute``)."""
+    """A name that a distribution declares, and the object it stands for (``module`` or ``module:attribute``)."""
 
-    group: str
     name: str
     target: str
     distribution: str
@@ -22,53 +22,26 @@ class EntryPoint(NamedTuple):
 
     def load(self) -> object:
         """Import the object."""
-        from importlib import import_module
+        from pkgutil import resolve_name  # 2 ms, only where something is loaded
 
-        module, _, attribute = self.target.partition(":")
-        found: object = import_module(module)
-        for part in attribute.split(".") if attribute else ():
-            found = getattr(found, part)
-        return found
+        return resolve_name(self.target if ":" in self.target else f"{self.target}:")
 
 
-def entry_points(path: list[str] | None = None) -> list[EntryPoint]:
-    """List the entry points of the groups ``hilum`` and ``hilum.commands``, sorted by name.
-
-    Args:
-        path: Folders to look in, ``sys.path`` by default. A distribution found twice counts where it is found first.
-    """
-    found: list[EntryPoint] = []
-    seen: set[str] = set()
-    for folder in sys.path if path is None else path:
-        try:
-            entries = sorted(os.listdir(folder or "."))
-        except OSError:
-            continue
-        for entry in entries:
-            match = re.fullmatch(r"(.+?)-([^-]+)\.dist-info", entry) or re.fullmatch(r"(.+?)(-.+)?\.egg-info", entry)
-            if match is None or match[1].lower() in seen:
-                continue
-            seen.add(match[1].lower())
-            try:
-                with open(os.path.join(folder, entry, "entry_points.txt"), encoding="utf-8", errors="replace") as file:
-                    text = file.read()
-            except OSError:
-                continue
-            if "[hilum" in text:
-                found += _parse(text, match[1].replace("_", "-"), (match[2] or "").strip("-"))
-    return sorted(found, key=lambda point: (point.group, point.name))
-
-
-def _parse(text: str, distribution: str, version: str) -> list[EntryPoint]:
-    group, found = "", []
-    for line in text.splitlines():
-        line = line.strip()
-        if line.startswith("["):
-            group = line.strip("[]")
-        elif group in ("hilum", "hilum.commands") and "=" in line and not line.startswith(("#", ";")):
-            name, _, target = (part.strip() for part in line.partition("="))
-            found.append(EntryPoint(group, name, target.split("[")[0].strip(), distribution, version))
-    return found
+def entry_points(group: str) -> dict[str, EntryPoint]:
+    """Give the entry points of a group by name, sorted. A name found twice counts where it is first on ``sys.path``."""
+    found: dict[str, EntryPoint] = {}
+    for folder in sys.path:
+        for path in sorted(Path(folder).glob("*.dist-info/entry_points.txt")):
+            distribution, _, version = path.parent.name.removesuffix(".dist-info").partition("-")
+            inside = ""
+            with suppress(OSError):
+                for line in path.read_text("utf-8", "replace").splitlines():
+                    if header := re.match(r"\[(.*)\]", line.strip()):
+                        inside = header[1]
+                    elif inside == group and (pair := re.match(r"\s*([^=#;]*[^=#;\s])\s*=\s*([\w.:]+)", line)):
+                        point = EntryPoint(pair[1], pair[2], distribution.replace("_", "-"), version)
+                        found.setdefault(point.name, point)
+    return dict(sorted(found.items()))
 
 
 def normal(name: str) -> str:

@@ -7,27 +7,17 @@ what a face or a trace wants to know and change no phase.
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
 from hilum.messages import AssistantMessage, Data, Layer, ToolCall, ToolResult, ToolSpec, Usage, UserMessage
 
-State = Literal[
-    "idle",
-    "queued",
-    "preparing",
-    "thinking",
-    "waiting_for_tool",
-    "waiting_for_approval",
-    "completed",
-    "partial_success",
-    "failed",
-    "stopped",
-    "timed_out",
-    "interrupted",
-]
-FINAL: frozenset[str] = frozenset({"completed", "partial_success", "failed", "stopped", "timed_out", "interrupted"})
+End = Literal["completed", "partial_success", "failed", "stopped", "timed_out", "interrupted"]
+State = Literal["idle", "queued", "preparing", "thinking", "waiting_for_tool", "waiting_for_approval", End]
+FINAL: frozenset[str] = frozenset(get_args(End))
 
 
 def _tag(name: str) -> str:
@@ -241,29 +231,10 @@ class PluginEvent(Event, frozen=True):
     data: dict[str, Any] = {}
 
 
-AnyEvent = (
-    SessionOpened
-    | SessionChanged
-    | AgentStarted
-    | PromptQueued
-    | RunStarted
-    | LayersSealed
-    | Trimmed
-    | ModelStarted
-    | ModelFailed
-    | ModelAnswered
-    | ApprovalAsked
-    | ApprovalAnswered
-    | CallStarted
-    | CallDone
-    | RoundEnded
-    | RunEnded
-    | StateChanged
-    | UserNeeded
-    | ErrorRaised
-    | PluginFault
-    | PluginEvent
-)
+if TYPE_CHECKING:
+    AnyEvent = Event
+else:
+    AnyEvent = reduce(or_, Event.__subclasses__())  # every event above, for the decoder to tell apart
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)

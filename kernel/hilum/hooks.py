@@ -6,9 +6,11 @@ left out, and three faults in a row switch the plugin off. Gates fail closed, an
 
 from __future__ import annotations
 
+import functools
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import CoroutineType
 from typing import Any
 
@@ -16,7 +18,7 @@ import attrs
 import trio
 
 from hilum.errors import PluginError
-from hilum.hookspecs import HOOKS, Spec, Verdict, deny
+from hilum.hookspecs import Spec, Verdict, allow, deny
 
 GATES = frozenset({"on_tool_call", "wrap_process", "check_result", "check_answer"})
 MAX_FAULTS = 3
@@ -24,7 +26,7 @@ MAX_FAULTS = 3
 FAULTS = (Exception, SystemExit, GeneratorExit)
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Impl:
     """One implementation of a hook. ``rank`` orders: tryfirst before plain before trylast, then plugins, then halves."""
 
@@ -44,9 +46,7 @@ class Fault:
     switched_off: bool = False
 
     def __str__(self) -> str:
-        error = self.error
-        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-            error = error.exceptions[0]
+        error = single(self.error)
         if isinstance(error, trio.TooSlowError):
             return "it took longer than its deadline"
         return f"{type(error).__name__}: {error}".rstrip(": ")
@@ -115,7 +115,7 @@ class Table:
     def collect(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
         """Ask all; give (plugin, item) for every item of every answer."""
         found: list[tuple[str, Any]] = []
-        for impl in list(self._impls.get(hook, ())):
+        for impl in self._all(hook):
             with self._guard(hook, impl):
                 items = impl.function(*[arguments[name] for name in impl.arguments])
                 found += [(impl.plugin, self._fitting(hook, item)) for item in items or ()]
@@ -123,53 +123,24 @@ class Table:
 
     async def gather(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
         """Ask all at once; give (plugin, answer) in order, without ``None``. A fault's answer is the fault."""
-        impls = list(self._impls.get(hook, ()))
-        answers: list[Any] = [None] * len(impls)
-        waiting: list[tuple[int, Impl, CoroutineType[Any, Any, Any]]] = []
-        for index, impl in enumerate(impls):
-            guard = self._guard(hook, impl)
-            with guard:
-                value = impl.function(*[arguments[name] for name in impl.arguments])
-                if type(value) is CoroutineType:
-                    guard.begun = True
-                    waiting.append((index, impl, value))
-                else:
-                    answers[index] = self._fitting(hook, value)
-            answers[index] = guard.fault or answers[index]
+        impls, answers = self._all(hook), {}
 
-        async def wait(index: int, impl: Impl, coroutine: CoroutineType[Any, Any, Any]) -> None:
-            guard = self._guard(hook, impl)
-            with guard, trio.fail_after(self.specs[hook].deadline):
-                answers[index] = self._fitting(hook, await coroutine)
-            answers[index] = guard.fault or answers[index]
+        async def ask(impl: Impl) -> None:
+            answers[impl] = await self._call(hook, impl, arguments)
 
-        if len(waiting) == 1:
-            await wait(*waiting[0])
-        elif waiting:
+        waiting = [impl for impl in impls if inspect.iscoroutinefunction(impl.function)]
+        if len(waiting) > 1:
             async with trio.open_nursery() as nursery:
-                for job in waiting:
-                    nursery.start_soon(wait, *job, name=f"hook {hook} of {job[1].plugin}")
-        return [(impl.plugin, value) for impl, value in zip(impls, answers, strict=True) if value is not None]
-
-    async def _call(self, hook: str, impl: Impl, arguments: dict[str, Any]) -> Any:
-        guard = self._guard(hook, impl)
-        value = None
-        with guard:
-            value = impl.function(*[arguments[name] for name in impl.arguments])
-            if type(value) is CoroutineType:
-                with trio.fail_after(self.specs[hook].deadline):
-                    value = await value
-            self._fitting(hook, value)
-        return guard.fault or value
-
-    def _fitting(self, hook: str, value: Any) -> Any:
-        if not self.specs[hook].fits(value):
-            raise TypeError(f"it gave {value!r:.80}")
-        return value
+                for impl in waiting:
+                    nursery.start_soon(ask, impl, name=f"hook {hook} of {impl.plugin}")
+        for impl in impls:
+            if impl not in answers:
+                await ask(impl)
+        return [(impl.plugin, answers[impl]) for impl in impls if answers[impl] is not None]
 
     async def first(self, hook: str, **arguments: Any) -> Any:
         """Ask one after another until one answers; a fault is no answer."""
-        for impl in list(self._impls.get(hook, ())):
+        for impl in self._all(hook):
             value = await self._call(hook, impl, arguments)
             if value is not None and not isinstance(value, Fault):
                 return value
@@ -181,7 +152,7 @@ class Table:
         Raises:
             PluginError: An implementation failed; what that means is the caller's to say (denied, withheld).
         """
-        for impl in list(self._impls.get(hook, ())):
+        for impl in self._all(hook):
             value = await self._call(hook, impl, arguments)
             if isinstance(value, Fault):
                 raise PluginError(f"The plugin {impl.plugin} failed: {value}.", plugin=impl.plugin, hook=hook)
@@ -189,17 +160,49 @@ class Table:
                 arguments[over] = value
         return arguments[over]
 
-    async def judge(self, hook: str, **arguments: Any) -> Verdict | None:
+    async def judge(self, hook: str, **arguments: Any) -> Verdict:
         """Ask all about a tool call; the strictest verdict wins, a fault or nonsense denies."""
         if reason := self.refusal():
             return deny(reason)
-        strictest: Verdict | None = None
+        verdicts = [allow()]
         for plugin, value in await self.gather(hook, **arguments):
-            if isinstance(value, Fault):
-                value = deny(f"The plugin {plugin}, which guards this, failed: {value}.")
-            if strictest is None or value.rank > strictest.rank:
-                strictest = value
-        return strictest
+            failed = f"The plugin {plugin}, which guards this, failed: {value}."
+            verdicts.append(deny(failed) if isinstance(value, Fault) else value)
+        return max(verdicts, key=lambda verdict: verdict.rank)
+
+    def _all(self, hook: str) -> list[Impl]:
+        return list(self._impls.get(hook, ()))  # a copy: a fault may take a plugin out meanwhile
+
+    async def _call(self, hook: str, impl: Impl, arguments: dict[str, Any]) -> Any:
+        with self._guard(hook, impl) as faults:
+            value = impl.function(*[arguments[name] for name in impl.arguments])
+            if type(value) is CoroutineType:
+                with trio.fail_after(self.specs[hook].deadline):
+                    value = await value
+            return self._fitting(hook, value)
+        return faults[0]
+
+    def _fitting(self, hook: str, value: Any) -> Any:
+        if not self.specs[hook].fits(value):
+            raise TypeError(f"it gave {value!r:.80}")
+        return value
+
+    @contextmanager
+    def _guard(self, hook: str, impl: Impl) -> Iterator[list[Fault]]:
+        """Isolate one implementation: what it raises becomes a fault, which is in the list then. Cancellation passes."""
+        faults: list[Fault] = []
+        began, failure = time.perf_counter(), None
+        try:
+            yield faults
+            self._faults.pop(impl.plugin, None)
+        except BaseException as error:
+            failure = error
+            if not isinstance(error, FAULTS) or isinstance(error, self.specs[hook].raises):
+                raise
+            faults.append(self.fault(impl.plugin, hook, error))
+        finally:
+            for observe in self.observers:
+                observe("hook", hook, impl.plugin, time.perf_counter() - began, failure)
 
     def fault(self, plugin: str, hook: str, error: BaseException) -> Fault:
         """Count a fault, report it, and switch the plugin off at the third in a row."""
@@ -210,96 +213,47 @@ class Table:
         self.report(fault)
         return fault
 
-    def _guard(self, hook: str, impl: Impl) -> _Guard:
-        return _Guard(self, hook, impl)
 
-
-class _Guard:
-    """Isolates one implementation: what it raises becomes a fault. Cancellation passes.
-
-    ``begun`` says that there is only a coroutine so far: whether it succeeds remains to be seen.
-    """
-
-    __slots__ = ("began", "begun", "fault", "hook", "impl", "table")
-
-    def __init__(self, table: Table, hook: str, impl: Impl) -> None:
-        self.table, self.hook, self.impl = table, hook, impl
-        self.fault: Fault | None = None
-        self.begun = False
-
-    def __enter__(self) -> None:
-        if self.table.observers:
-            self.began = time.perf_counter()
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if self.begun and error is None:
-            return False
-        for observe in self.table.observers:
-            observe("hook", self.hook, self.impl.plugin, time.perf_counter() - self.began, error)
-        if error is None:
-            if self.table._faults:
-                self.table._faults.pop(self.impl.plugin, None)
-            return False
-        if not isinstance(error, FAULTS) or isinstance(error, self.table.specs[self.hook].raises):
-            return False
-        self.fault = self.table.fault(self.impl.plugin, self.hook, error)
-        return True
+def single(error: BaseException) -> BaseException:
+    """Give the one exception in a group, or in groups in it; anything else as it is."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def implementations(
-    owner: object, plugin: str, index: int, specs: dict[str, Spec], half: bool
+    owner: Any, plugin: str, index: int, specs: dict[str, Spec], half: bool
 ) -> Iterator[tuple[str, Impl]]:
     """Find the hook implementations of a plugin module or of a half, checked against the specifications.
 
     Raises:
         PluginError: An implementation names an unknown hook or argument, or is ``async`` where it cannot be.
     """
-    for attribute, hook, options, arguments in _marked(owner, plugin, specs, half):
+    marked = _marked_in_class(type(owner)) if half else _marked(owner)  # type: ignore[arg-type]  # it is hashable
+    for attribute, hook, options, names in marked:
+        function, problem, hint = getattr(owner, attribute), "", ""
+        if hook not in specs:
+            problem, hint = f"There is no hook {hook!r}.", "The hook reference lists all."
+        elif specs[hook].shape == "collect" and inspect.iscoroutinefunction(function):
+            problem = f"{hook} must be a plain def."
+        elif extra := set(names).difference(specs[hook].arguments):
+            known = ", ".join(sorted(specs[hook].arguments)) or "no arguments"
+            problem = f"{hook} has no argument {', '.join(sorted(extra))}; it has {known}."
+        if problem:
+            raise PluginError(problem, plugin=plugin, hook=hook, hint=hint)
         order = 0 if options.get("tryfirst") else 2 if options.get("trylast") else 1
-        yield hook, Impl(plugin, getattr(owner, attribute), arguments, (order, index, int(half)))
+        yield hook, Impl(plugin, function, names, (order, index, int(half)))
 
 
-_seen: dict[tuple[object, int], list[tuple[str, str, dict[str, Any], tuple[str, ...]]]] = {}
-
-
-def _marked(
-    owner: object, plugin: str, specs: dict[str, Spec], half: bool
-) -> list[tuple[str, str, dict[str, Any], tuple[str, ...]]]:
-    """List (attribute, hook, options, argument names); the class of a half is read once."""
-    key = (type(owner), len(specs))
-    if half and key in _seen:
-        return _seen[key]
+def _marked(owner: Any) -> list[tuple[str, str, dict[str, Any], tuple[str, ...]]]:
+    """List (attribute, hook, options, argument names) of what is marked as an implementation."""
     found = []
     for attribute in dir(owner):
         options = getattr(inspect.getattr_static(owner, attribute, None), "hilum_impl", None)
-        if not isinstance(options, dict):
-            continue
-        function, hook = getattr(owner, attribute), options.get("specname") or attribute
-        if hook not in specs:
-            hint = "The hook reference lists all."
-            raise PluginError(f"There is no hook {hook!r}.", plugin=plugin, hook=hook, hint=hint)
-        if specs[hook].shape == "collect" and inspect.iscoroutinefunction(function):
-            raise PluginError(f"{hook} must be a plain def.", plugin=plugin, hook=hook)
-        names = tuple(inspect.signature(function).parameters)
-        if extra := set(names) - ARGUMENTS.get(hook, set(names)):
-            known = ", ".join(sorted(ARGUMENTS[hook])) or "no arguments"
-            text = f"{hook} has no argument {', '.join(sorted(extra))}; it has {known}."
-            raise PluginError(text, plugin=plugin, hook=hook)
-        found.append((attribute, hook, options, names))
-    if half:
-        _seen[key] = found
+        if isinstance(options, dict):
+            names = [name for name in inspect.signature(getattr(owner, attribute)).parameters if name != "self"]
+            found.append((attribute, options.get("specname") or attribute, options, tuple(names)))
     return found
 
 
-def _arguments(name: str) -> set[str]:
-    from hilum import hookspecs
-
-    return set(inspect.signature(getattr(hookspecs, name)).parameters)
-
-
-ARGUMENTS: dict[str, set[str]] = {name: _arguments(name) for name in HOOKS}
-
-
-async def resolve(value: Any) -> Any:
-    """Await a value if it is awaitable."""
-    return await value if isinstance(value, Awaitable) else value
+_marked_in_class = functools.cache(_marked)  # the class of a half is read once

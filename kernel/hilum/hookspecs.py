@@ -16,6 +16,7 @@ Except for ``collect``, an implementation may be ``def`` (runs inline, must not 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -50,6 +51,7 @@ class Spec:
         shape: How implementations combine (see above).
         deadline: Seconds an implementation may take.
         fault: What a failure means, in words, for the reference.
+        arguments: Names of what an implementation may take.
         gives: Type of an answer, or of its items where the answer is an iterable; anything else is a failure.
         many: Whether a list or tuple of these will do as well.
         raises: Exceptions that are an answer and no failure.
@@ -58,6 +60,7 @@ class Spec:
     shape: Shape
     deadline: float
     fault: str
+    arguments: tuple[str, ...]
     gives: type = object
     many: bool = False
     raises: tuple[type[Exception], ...] = ()
@@ -73,7 +76,8 @@ def hookspec(*, shape: Shape, deadline: float = 5.0, fault: str, **answers: Any)
     """Declare a hook: its shape, its deadline in seconds, what a failure means, and what it ``gives`` (see ``Spec``)."""
 
     def mark(function: F) -> F:
-        function.hilum_spec_info = Spec(shape, deadline, fault, **answers)  # type: ignore[attr-defined]
+        arguments = tuple(inspect.signature(function).parameters)
+        function.hilum_spec_info = Spec(shape, deadline, fault, arguments, **answers)  # type: ignore[attr-defined]
         return _mark(function)
 
     return mark

@@ -6,15 +6,19 @@ import json
 import os
 import re
 import sys
-import time
 import tomllib
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
-from hilum.discovery import EntryPoint, entry_points, normal
+import trio
+
+from hilum.discovery import entry_points, normal
 from hilum.errors import HilumError, UsageError, unknown
-from hilum.settings import FILE, KernelSettings, PluginSettings, config_folder, load
+from hilum.kernel import open_kernel
+from hilum.plugins import Host
+from hilum.settings import FILE, KernelSettings, config_folder, load
+from hilum.store import MemoryStore
 
 USAGE = """usage: hilum plugins [list | show [NAME …] | block NAME | unblock NAME] [--json]
 list (the default) imports one plugin after another; show opens a session of its own, to see their tools and faults, too;
@@ -24,62 +28,45 @@ block and unblock change the list of plugins that are never loaded, in your sett
 def main(argv: list[str]) -> int:
     """Run ``hilum plugins``; gives the exit code."""
     action, *names = [word for word in argv if not word.startswith("-")] or ["list"]
-    if "-h" in argv or "--help" in argv:
+    flags = {word for word in argv if word.startswith("-")}
+    if flags & {"-h", "--help"}:
         print(USAGE)
         return 0
     right = {"list": not names, "show": True, "block": len(names) == 1, "unblock": len(names) == 1}.get(action)
-    if not right or any(word.startswith("-") and word != "--json" for word in argv):
+    if not right or flags - {"--json"}:
         raise UsageError(f"hilum plugins does not take {' '.join(argv)!r}.", code="E_BAD_ARGS", hint=USAGE)
-    installed = {point.name: point for point in entry_points() if point.group == "hilum"}
-    for name in names:
-        if name not in installed:
-            raise unknown("plugin", name, installed, hint="No plugin is installed.")
     if action in ("block", "unblock"):
         return _block(names[0], action == "block")
-    chosen = load([KernelSettings], known=None, strict=False).get(KernelSettings).plugins
-    rows = [_row(installed[name], chosen) for name in names or installed]
-    if action == "show":
-        _add_details(rows)
+    with redirect_stdout(sys.stderr):  # plugins may print what they like
+        rows = trio.run(_show, names) if action == "show" else _list()
     print(json.dumps(rows, indent=1) if "--json" in argv else "\n".join(map(_text, rows)))
     return 0
 
 
-def _row(point: EntryPoint, chosen: PluginSettings) -> dict[str, Any]:
-    """Import a plugin, whatever it does, and describe it."""
-    row: dict[str, Any] = {"name": point.name, "version": point.version, "distribution": point.distribution}
-    row |= {"state": "ready", "error": "", "milliseconds": 0.0, "hooks": []}
-    out = chosen.allow is not None and normal(point.name) not in map(normal, chosen.allow)
-    if out or normal(point.name) in map(normal, chosen.block):
-        return row | {"state": "blocked", "error": f"by the setting plugins.{'allow' if out else 'block'}"}
-    began = time.perf_counter()
-    try:
-        with redirect_stdout(sys.stderr):
-            row["hooks"] = [n for n, value in vars(point.load()).items() if hasattr(value, "hilum_impl")]
-    except (Exception, SystemExit) as error:  # a plugin may do anything when it is imported, even leave
-        row |= {"state": "failed", "error": f"{type(error).__name__}: {error}"}
-    return row | {"milliseconds": round((time.perf_counter() - began) * 1000, 1)}
+def _list() -> list[dict[str, Any]]:
+    """Import all plugins, and describe them."""
+    host = Host(lambda fault: None, [])
+    host.find(None, load([KernelSettings], known=None, strict=False).get(KernelSettings).plugins)
+    host.load()
+    return _rows(host)
 
 
-def _add_details(rows: list[dict[str, Any]]) -> None:
-    """Open a kernel and a session in memory: what is off there, tools, faults."""
-    import trio  # with all that follows, only where it is needed
+async def _show(names: list[str]) -> list[dict[str, Any]]:
+    """Open a kernel and a session in memory, to see tools and faults as well."""
+    async with open_kernel(names or None, store=MemoryStore()) as kernel, kernel.open_session() as session:
+        rows = _rows(kernel.host)
+        for row in rows:
+            row["tools"] = [f"{t.name} ({t.risk})" for t in session.tools.values() if t.plugin == row["name"]]
+            row["faults"] = [f"{f.hook}: {f}" for f in kernel.faults if f.plugin == row["name"]]
+        return rows
 
-    from hilum.kernel import open_kernel
-    from hilum.store import MemoryStore
 
-    async def look() -> None:
-        wanted = [row["name"] for row in rows if row["state"] == "ready"]
-        async with open_kernel(wanted, store=MemoryStore()) as kernel, kernel.open_session() as session:
-            for row in rows:
-                row["tools"] = [f"{t.name} ({t.risk})" for t in session.tools.values() if t.plugin == row["name"]]
-                row["faults"] = [f"{f.hook}: {f}" for f in kernel.faults if f.plugin == row["name"]]
-                row["state"] = kernel.host.plugins[row["name"]].state if row["faults"] else row["state"]
-
-    try:
-        with redirect_stdout(sys.stderr):
-            trio.run(look)
-    except HilumError as error:
-        print(f"hilum: {error.code}: tools cannot be shown. {_plain(str(error))}", file=sys.stderr)
+def _rows(host: Host) -> list[dict[str, Any]]:
+    return [
+        {"name": point.name, "version": point.version, "distribution": point.distribution, "state": plugin.state,
+         "error": plugin.error, "milliseconds": round(plugin.seconds * 1000, 1), "hooks": host.table.names(point.name)}
+        for plugin in host.plugins.values() if (point := plugin.point)
+    ]  # fmt: skip
 
 
 def _text(row: dict[str, Any]) -> str:
@@ -97,6 +84,8 @@ def _plain(text: str) -> str:
 
 def _block(name: str, block: bool) -> int:
     """Write the list of blocked plugins into the user's settings; nothing else may change, or nothing is written."""
+    if name not in (installed := entry_points("hilum")):
+        raise unknown("plugin", name, installed, hint="No plugin is installed.")
     path = Path(os.path.realpath(config_folder() / FILE))
     try:
         text = path.read_bytes().decode() if path.exists() else ""

@@ -244,8 +244,7 @@ async def open_kernel(
     # second reading complains.
     sources: dict[str, Any] = {"overrides": overrides, "environ": environ}
     first = load([KernelSettings], workspace=root, known=None, strict=False, **sources).get(KernelSettings)
-    names = first.plugins
-    host.find(plugins, allow=names.allow, block=names.block, order=names.order, without=without)
+    host.find(plugins, first.plugins, without)
     host.load()
     sources["known"] = host.absent()
     loaded = load(host.sections(), workspace=root, **sources)

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import trio
 
-from hilum.hooks import FAULTS, resolve
+from hilum.hooks import FAULTS, single
 
 CLOSE_SECONDS = 5.0
 
@@ -53,7 +53,9 @@ class Lifespan:
         arguments = arguments[: len(inspect.signature(function).parameters)]
         with trio.fail_after(deadline):
             if not inspect.isasyncgenfunction(function):
-                self.half = await resolve(function(*arguments))
+                self.half = function(*arguments)
+                if inspect.isawaitable(self.half):
+                    self.half = await self.half
                 self._over.set()
             else:
                 name = f"lifespan of {self.plugin}"
@@ -108,10 +110,3 @@ async def open_nursery() -> AsyncIterator[trio.Nursery]:
         if error is group:
             raise
         raise error from error.__cause__
-
-
-def single(error: BaseException) -> BaseException:
-    """Give the one exception in a group, or in groups in it; anything else as it is."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error

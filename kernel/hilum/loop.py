@@ -228,6 +228,8 @@ async def _check(agent: Agent) -> None:
     ]
     if message.stop == "length" and not objections and run.objections < MAX_OBJECTIONS:
         objections.append("Your answer was cut off at the output limit. Continue where it stopped.")
+    elif message.stop == "end" and not message.text.strip():
+        objections.append("Your answer was empty. Go on with the task, or say what you found.")
     if objections and run.objections < MAX_OBJECTIONS:
         agent.session.emit(await round_end(agent, objections, objected=True), agent)
     elif objections or gone:

@@ -6,6 +6,7 @@ says where it comes from: what did not come from the user or the model is data, 
 
 from __future__ import annotations
 
+from operator import add
 from typing import Any, Literal
 
 import msgspec
@@ -161,14 +162,9 @@ class Usage(Data, frozen=True):
 
     def __add__(self, other: Usage) -> Usage:
         cost = None if self.cost is None and other.cost is None else (self.cost or 0) + (other.cost or 0)
-        return Usage(
-            self.input + other.input,
-            self.cached + other.cached,
-            self.cache_write + other.cache_write,
-            self.output + other.output,
-            self.reasoning + other.reasoning,
-            cost,
-        )
+        *mine, _ = msgspec.structs.astuple(self)
+        *theirs, _ = msgspec.structs.astuple(other)
+        return Usage(*map(add, mine, theirs), *[cost])
 
     @property
     def total(self) -> int:

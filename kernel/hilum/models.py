@@ -156,7 +156,11 @@ class Provider(Protocol):
         """
 
     async def suggest(self) -> str | None:
-        """Name of the model to use when the user named none, ``None`` if this provider cannot be used right now."""
+        """Name of the model to use when the user named none, ``None`` if this provider cannot be used right now.
+
+        Raises:
+            HilumError: The user has set it up and it cannot be used; the message says why.
+        """
 
     async def names(self) -> list[str]:
         """Names of models that are known to exist, best first; may be incomplete."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from hilum.discovery import EntryPoint, entry_points, normal
 from hilum.errors import PluginError, unknown
 from hilum.hooks import FAULTS, Fault, Observer, Table, implementations
 from hilum.hookspecs import HOOKS, PROJECT, Spec
-from hilum.settings import KernelSettings, sections_of
+from hilum.settings import KernelSettings, PluginSettings, sections_of
 
 
 @attrs.define(eq=False)
@@ -36,8 +37,6 @@ class Plugin:
 
     name: str
     module: Any = None
-    distribution: str = ""
-    version: str = ""
     state: Literal["ready", "blocked", "failed", "off"] = "ready"
     error: str = ""
     seconds: float = 0.0
@@ -59,46 +58,34 @@ class Host:
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
 
-    def find(
-        self,
-        wanted: Sequence[object] | None,
-        *,
-        allow: Sequence[str] | None = None,
-        block: Sequence[str] = (),
-        order: Sequence[str] = (),
-        without: Sequence[str] = (),
-    ) -> None:
+    def find(self, wanted: Sequence[object] | None, chosen: PluginSettings, without: Sequence[str] = ()) -> None:
         """Decide which plugins there are, importing nothing.
 
         Args:
             wanted: Names and objects; ``None`` for all that are installed.
-            allow: Only these names, ``None`` for all.
-            block: Never these.
-            order: Names to put first, in this order.
+            chosen: What the settings allow, block and put first.
             without: Further names to block; unlike those of the settings they must be installed.
 
         Raises:
             UsageError: A name is not installed.
         """
-        installed = self._installed = {point.name: point for point in entry_points() if point.group == "hilum"}
+        installed = self._installed = entry_points("hilum")
         names = {normal(name): name for name in installed}
+        asked = list(installed) if wanted is None else [name for name in wanted if isinstance(name, str)]
         # A name in `block` may be of a plugin that has been uninstalled since: nothing to complain of.
-        for name in (*(w for w in wanted or () if isinstance(w, str)), *(allow or ()), *order, *without):
+        for name in (*asked, *(chosen.allow or ()), *chosen.order, *without):
             if normal(name) not in names:
-                raise unknown("plugin", name, names.values(), hint="hilum plugins lists what is installed.")
-        blocked, first = {normal(name) for name in (*block, *without)}, [normal(name) for name in order]
-        chosen = list(installed) if wanted is None else [w for w in wanted if isinstance(w, str)]
-        chosen.sort(key=lambda name: first.index(normal(name)) if normal(name) in first else len(first))
-        for name in chosen:
-            point = installed[names[normal(name)]]
-            plugin = Plugin(point.name, None, point.distribution, point.version, point=point)
-            if allow is not None and normal(name) not in map(normal, allow):
-                plugin.state, plugin.error = "blocked", "by the settings"
-            self.plugins[plugin.name] = plugin
+                raise unknown("plugin", name, installed, hint="No plugin is installed.")
+        first = [*map(normal, chosen.order)]
+        for name in sorted(map(normal, asked), key=lambda name: first.index(name) if name in first else len(first)):
+            self.plugins[names[name]] = Plugin(names[name], point=installed[names[name]])
         for thing in wanted or ():
             if not isinstance(thing, str):
                 name = getattr(thing, "__name__", type(thing).__name__).rpartition(".")[2]
                 self.plugins[name] = Plugin(name, thing)
+        blocked = {*map(normal, (*chosen.block, *without))}
+        if chosen.allow is not None:
+            blocked |= names.keys() - {*map(normal, chosen.allow)}
         for plugin in self.plugins.values():
             if normal(plugin.name) in blocked:
                 plugin.state, plugin.error = "blocked", "by the settings"
@@ -106,18 +93,30 @@ class Host:
     def load(self) -> None:
         """Import and register every plugin: all specifications first, then implementations."""
         for plugin in self._ready():
-            with _Loading(self, plugin):
+            with self._isolated(plugin):
                 began = time.perf_counter()
                 if plugin.point is not None:
                     plugin.module = plugin.point.load()
                 plugin.seconds = time.perf_counter() - began
                 self._add_specs(plugin)
         for index, plugin in enumerate(self._ready()):
-            with _Loading(self, plugin):
+            with self._isolated(plugin):
                 found = list(implementations(plugin.module, plugin.name, index, self.specs, half=False))
                 self._manager.register(plugin.module, name=plugin.name)
                 for hook, impl in found:
                     self.table.add(hook, impl)
+
+    @contextmanager
+    def _isolated(self, plugin: Plugin) -> Iterator[None]:
+        """Whatever error comes of loading a plugin is written down, and the next one loads."""
+        try:
+            yield
+        except FAULTS as error:
+            fault = Fault(plugin.name, "load", error)
+            plugin.state, plugin.error = "failed", str(fault)
+            self.table.report(fault)
+            if plugin.point is not None:
+                sys.modules.pop(plugin.point.target.partition(":")[0], None)
 
     def _ready(self) -> list[Plugin]:
         return [plugin for plugin in self.plugins.values() if plugin.state == "ready"]
@@ -158,27 +157,3 @@ class Host:
         return [KernelSettings] + [
             s for p in self._ready() if isinstance(p.module, ModuleType) for s in sections_of(p.module)
         ]
-
-
-class _Loading:
-    """Isolates the loading of one plugin: an error, whatever it is, is written down."""
-
-    def __init__(self, host: Host, plugin: Plugin) -> None:
-        self.host, self.plugin = host, plugin
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if error is None or not isinstance(error, FAULTS):
-            return False
-        self.plugin.state = "failed"
-        place = error if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
-        self.plugin.error = str(place).strip()
-        point = self.plugin.point
-        if point is not None and isinstance(error, ModuleNotFoundError) and error.name == point.target.split(":")[0]:
-            self.plugin.error = f"its entry point names the module {error.name}, which does not exist"
-        self.host.table.report(Fault(self.plugin.name, "load", error))
-        if point is not None:
-            sys.modules.pop(point.target.split(":")[0], None)
-        return True

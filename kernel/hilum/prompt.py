@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from hilum.errors import HilumError
 from hilum.events import LayersSealed, RoundEnded
 from hilum.hooks import FAULTS, Fault
 from hilum.late import PAIR
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
 class Pieces:
     """The encoded pieces of one conversation in one wire format."""
 
-    sealed: LayersSealed
     epoch: int
-    head: bytes
+    sealed: LayersSealed | None = None
+    head: bytes = b""
     messages: list[bytes] = attrs.field(factory=list)
     size: int = 0
 
@@ -35,15 +34,13 @@ class Pieces:
 def pieces(agent: Agent, model: Model) -> Pieces:
     """Encode what is not encoded yet; the past is left as it is."""
     conversation, wire = agent.conversation, model.wire
-    if conversation.sealed is None:
-        raise HilumError("The prompt was not sealed.")
     known = agent.pieces.get(wire.key)
     if known is None or known.epoch != conversation.epoch:
         agent.pieces.clear()
-        known = agent.pieces[wire.key] = Pieces(conversation.sealed, conversation.epoch, b"")
-    if not known.head or known.sealed is not conversation.sealed:
-        known.sealed = conversation.sealed
-        known.head = wire.head(known.sealed.layers, known.sealed.tools)
+        known = agent.pieces[wire.key] = Pieces(conversation.epoch)
+    if known.sealed is not conversation.sealed:
+        known.sealed = sealed = conversation.sealed
+        known.head = wire.head(sealed.layers, sealed.tools)
     for message in conversation.messages[len(known.messages) :]:
         known.messages.append(wire.message(message))
         known.size += len(known.messages[-1])
@@ -55,8 +52,8 @@ def request(agent: Agent, model: Model, attempt: int) -> Request:
     known = pieces(agent, model)
     return Request(
         body=model.wire.body(known.head, known.messages),
-        layers=known.sealed.layers,
-        tools=known.sealed.tools,
+        layers=agent.conversation.sealed.layers,
+        tools=agent.conversation.sealed.tools,
         messages=agent.conversation.messages,
         session=agent.session.id,
         agent=agent.name,
@@ -101,30 +98,21 @@ async def round_end(agent: Agent, notes: list[str], objected: bool = False) -> R
     """Close a round: add to its notes what changed in layers and tools since it was last told."""
     conversation = agent.conversation
     sealed = conversation.sealed
-    if sealed is None or sealed.mode != agent.mode.name:  # the prompt is built anew before the next request
+    if sealed.mode != agent.mode.name:  # the prompt is built anew before the next request
         return RoundEnded(notes=tuple(notes), objected=objected)
     told = {layer.name: layer.text for layer in sealed.layers} | conversation.told
     now = {layer.name: layer for layer in await layers(agent)}
     changed = [layer for name, layer in now.items() if told.get(name, "") != layer.text]
     changed += [Layer(0, name, "") for name, text in told.items() if text and name not in now]
     for layer in changed:
-        if layer.text:
-            notes.append(f"Your instructions changed. The part {layer.name!r} now reads:\n{layer.text}")
-        else:
-            notes.append(f"Your instructions changed. The part {layer.name!r} no longer holds.")
+        now_reads = f"now reads:\n{layer.text}" if layer.text else "no longer holds."
+        notes.append(f"Your instructions changed. The part {layer.name!r} {now_reads}")
     names = frozenset(spec.name for spec in specs(agent))
     if gone := sorted(conversation.tools - names):
         notes.append(f"No longer available, do not call: {', '.join(gone)}.")
     if new := sorted(names - conversation.tools):
-        how = (
-            "Reach them through find_tools and call_tool"
-            if agent.session.expects_tools
-            else "They come with the next prompt"
-        )
+        late = agent.session.expects_tools
+        how = "Reach them through find_tools and call_tool" if late else "They come with the next prompt"
         notes.append(f"New tools: {', '.join(new)}. {how}.")
-    return RoundEnded(
-        notes=tuple(notes),
-        layers=tuple(changed),
-        tools=tuple(sorted(names)) if gone or new else None,
-        objected=objected,
-    )
+    tools = tuple(sorted(names)) if gone or new else None
+    return RoundEnded(notes=tuple(notes), layers=tuple(changed), tools=tools, objected=objected)

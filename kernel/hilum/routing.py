@@ -88,15 +88,17 @@ class Router:
         """
         if name := self.resolve("default"):
             return name
+        trouble = []
         for provider in self.providers.values():
             try:
                 suggested = await provider.suggest()
-            except FAULTS:
+            except FAULTS as error:
+                trouble.append(f"{provider.name}: {error.message if isinstance(error, HilumError) else repr(error)}")
                 continue
             if suggested:
                 self.roles["default"] = f"{provider.name}/{suggested}"
                 return self.roles["default"]
-        raise UsageError("There is no model to work with.", code="E_NO_MODEL", hint=NO_MODEL)
+        raise UsageError(" ".join(["There is no model to work with.", *trouble]), code="E_NO_MODEL", hint=NO_MODEL)
 
     async def ready(self, agent: Agent) -> None:
         """See that the agent has a model that can be asked.

@@ -149,7 +149,7 @@ class Session:
             if conversation.state != before:
                 state = ev.StateChanged(state=conversation.state, previous=before)
                 events.append(msgspec.structs.replace(state, seq=seq + 1, at=now, agent=agent.name, run=run))
-        self.journal.append(events)  # type: ignore[arg-type]
+        self.journal.append(events)
         self._settle(event)
         return seq
 

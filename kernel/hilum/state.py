@@ -17,7 +17,7 @@ from hilum.messages import Message, NoteMessage, Text, ToolCall, ToolMessage, Us
 Phase = Literal["idle", "seal", "think", "call", "round", "check"]
 THREE = 3
 # Events that count outside a run too; all others do so in one only.
-_ALWAYS = (ev.PromptQueued, ev.RunStarted, ev.LayersSealed, ev.Trimmed, ev.ModelStarted, ev.RunEnded)
+_ALWAYS = (ev.PromptQueued, ev.RunStarted, ev.RunEnded)
 
 
 @attrs.define
@@ -90,15 +90,16 @@ class Conversation:
     Attributes:
         messages: What was said, oldest first; the prompt is layers plus these.
         epoch: Grows when the past changed (a trim); encoded pieces of an older epoch are void.
-        sealed: The prompt's layers and tools as sent, ``None`` before the first.
+        sealed: The prompt's layers and tools as sent, none before the first.
         told: Layers by name as last told at the tail, where they differ from the sealed ones.
         tools: Names of the tools that the model was last told it can reach.
         queue: Prompts that wait, as (run id, text).
+        grants: Tools that the user lets run unasked from now on.
     """
 
     messages: list[Message] = attrs.field(factory=list)
     epoch: int = 0
-    sealed: ev.LayersSealed | None = None
+    sealed: ev.LayersSealed = ev.LayersSealed(layers=(), tools=())
     told: dict[str, str] = attrs.field(factory=dict)
     tools: frozenset[str] = frozenset()
     phase: Phase = "idle"
@@ -108,6 +109,7 @@ class Conversation:
     usage: Usage = Usage()
     strikes: Strikes = attrs.field(factory=Strikes)
     factor: float = 1.0
+    grants: set[str] = attrs.field(factory=set)
 
     def apply(self, event: ev.Event) -> None:
         """Fold one event into the state. The method that is named like the event does it; most events have none."""
@@ -131,22 +133,20 @@ class Conversation:
         self.strikes = Strikes()
         self.phase, self.state = "seal", "preparing"
 
-    def _layers_sealed(self, event: ev.LayersSealed, run: RunState | None) -> None:
+    def _layers_sealed(self, event: ev.LayersSealed, run: RunState) -> None:
         self.sealed, self.told = event, {}
         self.tools = frozenset(spec.name for spec in event.tools)
         self.phase = "think"
 
-    def _trimmed(self, event: ev.Trimmed, run: RunState | None) -> None:
+    def _trimmed(self, event: ev.Trimmed, run: RunState) -> None:
         kept = [_thin(message, event.thinned) for message in self.messages[event.upto :]]
         self.messages = [NoteMessage(event.summary), *kept] if event.summary else kept
         self.epoch += 1
         self.phase = "seal"
-        if run:
-            run.cause, run.failed, run.trims = "trim", None, run.trims + 1
+        run.cause, run.failed, run.trims = "trim", None, run.trims + 1
 
-    def _model_started(self, event: ev.ModelStarted, run: RunState | None) -> None:
-        if run:
-            run.attempt, run.model, run.failed = event.attempt, event.model, None
+    def _model_started(self, event: ev.ModelStarted, run: RunState) -> None:
+        run.attempt, run.model, run.failed = event.attempt, event.model, None
         self.phase, self.state = "think", "thinking"
 
     def _model_failed(self, event: ev.ModelFailed, run: RunState) -> None:
@@ -176,6 +176,8 @@ class Conversation:
         for state in run.calls.values():
             if state.asked and state.asked.id == event.id:
                 state.answered = event
+                if event.accepted and event.remember == "session":
+                    self.grants.add(state.asked.call.name)
         self._await(run)
 
     def _call_started(self, event: ev.CallStarted, run: RunState) -> None:
@@ -201,8 +203,7 @@ class Conversation:
             self.messages.append(ToolMessage(tuple(d.result for d in done if d)))
         if event.notes:
             self.messages.append(NoteMessage("\n\n".join(event.notes)))
-        if event.objected:
-            run.objections += 1
+        run.objections += event.objected
         self.told.update({layer.name: layer.text for layer in event.layers})
         if event.tools is not None:
             self.tools = frozenset(event.tools)

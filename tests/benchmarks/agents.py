@@ -1,6 +1,7 @@
 """What 1,000 agents of one kernel cost while they wait for a slow model. Run: ``python tests/benchmarks/agents.py``.
 
-Once as 1,000 agents of one session, once as 1,000 sessions with one agent each; all plugins, the durable store, real connections.
+Once as 1,000 agents of one session, once as 1,000 sessions with one agent each; all plugins, the durable store, real
+connections.
 """
 
 import argparse
@@ -94,7 +95,7 @@ async def measure(which: str, server: IO[str], count: int) -> dict[str, float]:
         for session in sessions:
             session.stop()
         busy = [agent for session in sessions for agent in session.agents.values()]
-        while any(agent.conversation.run for agent in busy):
+        while any(agent.conversation.run for agent in busy):  # noqa: ASYNC110
             await trio.sleep(0.01)
         stopped = time.perf_counter() - began
     return {"rss": memory, "empty": empty, "cpu": share * 100, "start": started, "stop": stopped}
@@ -137,7 +138,9 @@ def main() -> None:
     for which in ("agents", "sessions"):
         argv = [sys.executable, __file__, "--child", which, str(options.count)]
         found = json.loads(subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout)
-        figures = f"{found['rss']:8.0f}{found['empty']:11.0f}{found['cpu']:8.2f}{found['start']:22.1f}{found['stop']:18.2f}"
+        figures = (
+            f"{found['rss']:8.0f}{found['empty']:11.0f}{found['cpu']:8.2f}{found['start']:22.1f}{found['stop']:18.2f}"
+        )
         print(f"{which:22}{figures}   300 MB, 5 %", flush=True)
     return None
 

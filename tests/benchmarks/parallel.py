@@ -3,6 +3,7 @@
 import os
 import statistics
 import tempfile
+from importlib.metadata import entry_points
 
 import hilum
 import trio
@@ -41,7 +42,7 @@ async def measure(name: str, arguments: str, rounds: int) -> list[float]:
         async with serve(script) as server:
             os.environ |= {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "none"}
             os.environ |= {"HILUM_DATA": folder, "HILUM_CONFIG": folder}
-            installed = [p.name for p in __import__("hilum.discovery", fromlist=["x"]).entry_points() if p.group == "hilum"]
+            installed = list(entry_points("hilum"))
             settings = {"model": "openai/m", "approve": "auto", "turns": rounds + 1}
             async with (
                 hilum.open_kernel([*installed, Resting()], settings=settings) as kernel,

@@ -1,11 +1,12 @@
 """How much of what was sent is sent again unchanged, over all four wire formats. Run: ``python tests/benchmarks/prefix.py``.
 
-A real run of many turns, in which rules change and tools come and go. Between two requests of a run the first, without the brackets
-that close it, must be the beginning of the second; where that is not so, the log must hold the break with its cause.
+A real run of many turns, in which rules change and tools come and go. Between two requests of a run the first, without the
+brackets that close it, must be the beginning of the second; where that is not so, the log must hold the break with its cause.
 """
 
 import os
 import tempfile
+from importlib.metadata import entry_points
 
 import hilum
 import trio
@@ -56,7 +57,9 @@ async def bodies_of(api: str) -> tuple[list[bytes], list[object]]:
     def script(asked: WireRequest) -> AssistantMessage | str:
         if asked.number % TURNS == 0:
             return "Done."
-        calls = tuple(ToolCall(f"call-{asked.number:05}-{n}", "look", f'{{"number":{n}}}') for n in range(asked.number % 3 + 1))
+        calls = tuple(
+            ToolCall(f"call-{asked.number:05}-{n}", "look", f'{{"number":{n}}}') for n in range(asked.number % 3 + 1)
+        )
         thinking = (Thinking("Hm."),) if api == "chat" else ()
         return AssistantMessage((*thinking, Text(f"Turn {asked.number} — é.", "model"), *calls))
 
@@ -65,7 +68,7 @@ async def bodies_of(api: str) -> tuple[list[bytes], list[object]]:
             os.environ |= {"HILUM_DATA": folder, "HILUM_CONFIG": folder}
             provider = {"base_url": server.url + APIS[api], "api": api}
             settings = {"model": "lab/m", "models.providers": {"lab": provider}, "turns": TURNS + 1}
-            installed = [p.name for p in __import__("hilum.discovery", fromlist=["x"]).entry_points() if p.group == "hilum"]
+            installed = list(entry_points("hilum"))
             async with (
                 hilum.open_kernel([*installed, Changing()], settings=settings) as kernel,
                 kernel.open_session(folder) as session,

@@ -1,8 +1,8 @@
 """How soon hilum is at work. Run: ``python tests/benchmarks/start.py``.
 
-From the start of the process to the arrival of the first model request: ``hilum run`` with all plugins, beside a bare script that
-imports trio and httpx and sends the same request; in turns, with compiled bytecode. Time and CPU are taken by the server at the
-moment the request is there.
+From the start of the process to the arrival of the first model request: ``hilum run`` with all plugins, beside a bare script
+that imports trio and httpx and sends the same request; in turns, with compiled bytecode. Time and CPU are taken by the server
+at the moment the request is there.
 """
 
 import argparse
@@ -35,10 +35,10 @@ PLUGINS = """
 import time, trio, httpx
 from hilum.discovery import entry_points
 import importlib
-points = [p for p in entry_points() if p.group == "hilum"]
+points = list(entry_points("hilum").values())
 began = time.perf_counter()
 for point in points:
-    importlib.import_module(point.target.partition(":")[0])
+    importlib.import_module(point)
 print(1000 * (time.perf_counter() - began), len(points))
 """
 IMPORT = """
@@ -76,7 +76,9 @@ def receive(connection: socket.socket) -> bytes:
     return body
 
 
-def first_request(argv: list[str], listener: socket.socket, environ: dict[str, str], folder: str) -> tuple[float, float, bytes]:
+def first_request(
+    argv: list[str], listener: socket.socket, environ: dict[str, str], folder: str
+) -> tuple[float, float, bytes]:
     """Start a process; give the seconds and the CPU seconds until its request was there, and the request."""
     began = time.perf_counter()
     with subprocess.Popen(argv, env=environ, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,7 +24,7 @@ from hilum import hookimpl, tool
 from hilum.events import CallStarted
 
 sys.path.insert(0, str(Path(__file__).parent))
-import model_server  # noqa: E402
+import model_server
 
 STUBBORN = """
 trap '' TERM INT HUP
@@ -55,7 +56,9 @@ def marked(mark: str) -> list[str]:
         try:
             environment = Path("/proc", name, "environ").read_bytes()
             if f"STOP_MARK={mark}\0".encode() in environment + b"\0":
-                found.append(f"{name} " + Path("/proc", name, "cmdline").read_bytes().replace(b"\0", b" ").decode()[:80])
+                found.append(
+                    f"{name} " + Path("/proc", name, "cmdline").read_bytes().replace(b"\0", b" ").decode()[:80]
+                )
         except OSError:
             continue
     return found
@@ -70,16 +73,18 @@ def asked_for(name: str, folder: str, mark: str) -> tuple[str, str]:
 @asynccontextmanager
 async def opened(name: str, mark: str) -> AsyncIterator[tuple[hilum.Session, Path]]:
     """Open a session with all plugins, whose model calls the tool at once."""
-    with tempfile.TemporaryDirectory(prefix="stop-") as folder:
-        with model_server.start(1000, *asked_for(name, folder, mark)) as url:
-            # The gateways read the process's own environment.
-            os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "HILUM_DATA": folder, "HILUM_CONFIG": folder}
-            installed = [p.name for p in __import__("hilum.discovery", fromlist=["x"]).entry_points() if p.group == "hilum"]
-            async with (
-                hilum.open_kernel([*installed, Waiting()], settings=SETTINGS) as kernel,
-                kernel.open_session(folder) as session,
-            ):
-                yield session, Path(folder, "up")
+    with (
+        tempfile.TemporaryDirectory(prefix="stop-") as folder,
+        model_server.start(1000, *asked_for(name, folder, mark)) as url,
+    ):
+        # The gateways read the process's own environment.
+        os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "HILUM_DATA": folder, "HILUM_CONFIG": folder}
+        installed = list(entry_points("hilum"))
+        async with (
+            hilum.open_kernel([*installed, Waiting()], settings=SETTINGS) as kernel,
+            kernel.open_session(folder) as session,
+        ):
+            yield session, Path(folder, "up")
 
 
 async def stops(name: str, count: int, seed: int = 1) -> tuple[list[float], list[str]]:
@@ -101,7 +106,7 @@ async def stops(name: str, count: int, seed: int = 1) -> tuple[list[float], list
             last = session.journal.last
             run = await session.prompt("Work.")
             if name == "stubborn tree":
-                while not up.exists():
+                while not up.exists():  # noqa: ASYNC110
                     await trio.sleep(0.002)
             elif dice.random() < 0.5:  # the other half are stopped wherever they are
                 async with aclosing(session.events(last)) as events:
@@ -140,7 +145,19 @@ def end(way: str, delay: float) -> tuple[int, float, list[str]]:
                 "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "HILUM_DATA": folder, "HILUM_CONFIG": folder,
                 "STOP_MARK": mark,
             }  # fmt: skip
-            argv = [sys.executable, "-m", "hilum", "run", "--model", "openai/m", "--approve", "auto", "-C", folder, "Work."]
+            argv = [
+                sys.executable,
+                "-m",
+                "hilum",
+                "run",
+                "--model",
+                "openai/m",
+                "--approve",
+                "auto",
+                "-C",
+                folder,
+                "Work.",
+            ]
             with subprocess.Popen(
                 argv, env=environ, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
             ) as process:

@@ -72,7 +72,7 @@ async def with_hilum(url: str, kind: str, turns: list[float], size: int, folder:
             return [noop]
 
     settings = {"model": "openai/m", "approve": "auto", "turns": 1000}
-    names = [p.name for p in __import__("hilum.discovery", fromlist=["x"]).entry_points() if p.group == "hilum"]
+    names = list(__import__("hilum.discovery", fromlist=["x"]).entry_points("hilum"))
     async with (
         hilum.open_kernel([*names, Plugin()], settings=settings) as kernel,
         kernel.open_session(folder) as session,

@@ -31,6 +31,8 @@ from hilum.events import (
     ApprovalAsked,
     CallDone,
     CallStarted,
+    LayersSealed,
+    ModelAnswered,
     PromptQueued,
     RunEnded,
     StateChanged,
@@ -264,8 +266,8 @@ async def trial(turns: int, deeds: Sequence[Deed] = ()) -> Trial:
 
     Args:
         turns: How many answers the model gives.
-        deeds: How each process ends: ``("before", n)`` or ``("after", n)`` an event, ``("at", seconds)``, or ``("full", bytes)``,
-            the size at which no file can grow any more. The last process is left in peace.
+        deeds: How each process ends: ``("before", n)`` or ``("after", n)`` an event, ``("at", seconds)``, or
+            ``("full", bytes)``, the size at which no file can grow any more. The last process is left in peace.
     """
     with tempfile.TemporaryDirectory(prefix="crash-") as name:
         folder, lives = Path(name), []
@@ -400,22 +402,34 @@ def turn_of(call: str) -> int:
 
 
 def judge_prompts(found: Trial, undisturbed: Trial, turns: int, others: set[str]) -> None:
-    """Each request is the one of the undisturbed run, and begins with the bytes of the one before it where that one's did.
+    """Each request is the one of the undisturbed run, and begins with the bytes of the one before it in its run.
 
-    The results of ``others`` may differ: of calls cut off, and of idempotent calls that were repeated (a file written again with
-    the same content says so).
+    The results of ``others`` may differ: of calls cut off, and of idempotent calls that were repeated (a file written again
+    with the same content says so).
     """
     wanted = {answered(body): body for body in undisturbed.lives[0].bodies}
-    before, last = b"", 0
+    sealed, trimmed = rebuilt(found.events), rebuilt(undisturbed.events, Trimmed) | rebuilt(found.events, Trimmed)
+    before = b""
     for body in (body for life in found.lives for body in life.bodies):
         turn = answered(body)
-        if before and wanted[turn].startswith(wanted[last].removesuffix(b"]}")):  # no new run, no trim
+        if turn not in sealed:
             assert body.startswith(before), f"the prompt of turn {turn} changed what was sent before"
-        before, last = body.removesuffix(b"]}"), turn
-        same = body == wanted[turn]
-        if not same and (skip := {call for call in others if turn_of(call) < turn}):
-            same = without(body, skip) == without(wanted[turn], skip)
-        assert same, f"the prompt of turn {turn} is another one"
+        before = body.removesuffix(b"]}")
+        skip = {call for call in others if turn_of(call) < turn}
+        if not skip:
+            assert body == wanted[turn], f"the prompt of turn {turn} is another one"
+        elif turn < min(trimmed, default=turns):  # another result has another length, and trims come elsewhere
+            assert without(body, skip) == without(wanted[turn], skip), f"the prompt of turn {turn} is another one"
+
+
+def rebuilt(events: Sequence[AnyEvent], kind: type = LayersSealed) -> set[int]:
+    """The turns before which the prompt was built anew, or trimmed."""
+    found, turn = set(), 0
+    for event in events:
+        turn += isinstance(event, ModelAnswered)
+        if isinstance(event, kind):
+            found.add(turn)
+    return found
 
 
 def without(body: bytes, calls: set[str]) -> object:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import trio
+from hilum.events import Trimmed
 
 sys.path.insert(0, str(Path(__file__).parent))
 import crash_session

@@ -7,8 +7,8 @@ import pytest
 import trio
 
 sys.path.insert(0, str(Path(__file__).parent))
-import crash_session  # noqa: E402
-from hilum.events import PluginFault  # noqa: E402
+import crash_session
+from hilum.events import PluginFault
 
 TURNS = 21
 

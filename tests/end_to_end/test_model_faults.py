@@ -1,4 +1,4 @@
-"""Whatever goes wrong between hilum and a model, over real HTTP: the run recovers, and half an answer is never taken for one."""
+"""Whatever goes wrong between hilum and a model: the run recovers, and half an answer is never taken for a whole one."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any

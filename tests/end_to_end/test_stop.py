@@ -7,7 +7,7 @@ import pytest
 import trio
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-import stop  # noqa: E402
+import stop
 
 RUNS = 15
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="whole process trees are held on Linux only")

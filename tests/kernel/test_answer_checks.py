@@ -54,3 +54,12 @@ async def test_answer_is_partial_once_a_checking_plugin_is_off(bench):
     assert first.state == "partial_success"
     assert (again.state, again.code) == ("partial_success", "E_PLUGIN")
     assert "checker" in again.error
+
+
+async def test_empty_answer_is_asked_for_again(bench):
+    """Silence is no answer: the model is told, and after three times the run is partial."""
+    kit = await bench(answers=["", "Found it."])
+    assert (await kit.run("x")).text == "Found it."
+    assert "empty" in kit.requests[1].messages[-1].text
+    kit.model.next("", "", "", "")
+    assert (await kit.run("y")).state == "partial_success"

@@ -213,6 +213,7 @@ async def test_half_joins_the_hooks_of_its_session_only(bench):
 def test_async_implementation_of_a_collect_hook_is_refused_at_load():
     """It would be a coroutine that nobody awaits."""
     from hilum.plugins import Host
+    from hilum.settings import PluginSettings
 
     faults: list[Fault] = []
     host = Host(faults.append, [])
@@ -220,7 +221,7 @@ def test_async_implementation_of_a_collect_hook_is_refused_at_load():
     async def provide_tools():
         return []
 
-    host.find([plugin("p", provide_tools=provide_tools)])
+    host.find([plugin("p", provide_tools=provide_tools)], PluginSettings())
     host.load()
     assert host.plugins["p"].state == "failed"
     assert "must be a plain def" in host.plugins["p"].error
@@ -233,10 +234,11 @@ def test_async_implementation_of_a_collect_hook_is_refused_at_load():
 def test_misspelt_hooks_and_arguments_are_named(hook, text):
     """The message says which plugin is meant and what would be right."""
     from hilum.plugins import Host
+    from hilum.settings import PluginSettings
 
     faults: list[Fault] = []
     host = Host(faults.append, [])
-    host.find([plugin("p", **{hook: lambda message: None})])
+    host.find([plugin("p", **{hook: lambda message: None})], PluginSettings())
     host.load()
     assert text in host.plugins["p"].error
     assert [fault.plugin for fault in faults] == ["p"]

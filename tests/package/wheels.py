@@ -42,6 +42,7 @@ def main() -> int:
         base = Path(temporary)
         dist = base / "dist"
         run(*UV, "build", "--quiet", "--all-packages", "--wheel", "--project", ROOT, "-o", dist, ROOT)
+        run(*UV, "build", "--quiet", "--wheel", "-o", dist, ROOT / "contrib" / "template")
         names = sorted(path.name.split("-")[0].replace("_", "-") for path in dist.glob("*.whl"))
         print("built:", ", ".join(names))
 

@@ -15,7 +15,7 @@ from hilum_models.catalog import known
 from hilum_models.failures import Who
 from hilum_models.gateway import HttpModel
 from hilum_models.settings import ModelSettings, ModelsSettings, ProviderSettings
-from hilum_models.transport import Transport, host_of, is_loopback
+from hilum_models.transport import Transport, host_of, is_loopback, shown
 
 PROBE_SECONDS = 0.3
 SUGGEST_SECONDS = 2.0
@@ -93,6 +93,7 @@ class HttpProvider:
         needs_key: Whether nothing works without one.
         default: Model to suggest; empty asks the server.
         local: Whether it runs on the user's own machine.
+        given: Whether its address is the user's.
     """
 
     name: str
@@ -104,6 +105,7 @@ class HttpProvider:
     needs_key: bool = False
     default: str = ""
     local: bool = False
+    given: bool = False
     headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     settings: ModelsSettings = attrs.field(factory=ModelsSettings, repr=False)
     # What a server said of its models: whether they call tools, and their window.
@@ -163,17 +165,25 @@ class HttpProvider:
         return headers | {name.lower(): value for name, value in self.headers.items()}
 
     async def suggest(self) -> str | None:
-        """Name a model to use, ``None`` if this provider cannot be used right now."""
+        """Name a model to use, ``None`` if this provider cannot be used right now.
+
+        Raises:
+            UsageError: The user gave its address, and there is no model to be had.
+        """
         if self.needs_key and not self.key:
             return None
         if self.default:
             return self.default
-        if not await self._listens():
-            return None
         try:
-            names = await self._ask(PROBE_SECONDS if is_loopback(self.base_url) else SUGGEST_SECONDS)
-        except ModelError:
-            return None
+            if await self._listens():
+                names = await self._ask(PROBE_SECONDS if is_loopback(self.base_url) else SUGGEST_SECONDS)
+                why = "lists no model; name one with --model"
+            else:
+                names, why = [], "does not answer"
+        except ModelError as error:
+            names, why = [], f"cannot say which models it has ({error.message})"
+        if not names and self.given:
+            raise UsageError(f"{shown(self.base_url)}, which you gave as its address, {why}.", code=E_NO_MODEL)
         return names[0] if names else None
 
     async def names(self) -> list[str]:
@@ -255,6 +265,7 @@ def _make(row: Row, settings: ModelsSettings, environ: Mapping[str, str], transp
         needs_key=bool(own.key_env) or (bool(row.keys) and not row.local and not elsewhere),
         default=own.default or ("" if elsewhere else row.default),
         local=row.local or is_loopback(base),
+        given=bool(given),
         headers=own.headers,
         settings=settings,
     )

@@ -110,6 +110,21 @@ class Response:
         return refusal(self.status, self._response.headers, await self.read(), self._who)
 
 
+class _Once:
+    """A body to send once. httpx has a generator for it, which nobody closes when the request is cancelled."""
+
+    def __init__(self, body: bytes) -> None:
+        self._left = [body]
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._left:
+            raise StopAsyncIteration
+        return self._left.pop()
+
+
 class Transport:
     """HTTP connections of a kernel, made at first use and shared by all models."""
 
@@ -158,6 +173,8 @@ class Transport:
         try:
             client = self._client(url)
             request = httpx.Request(method, url, headers=headers, content=body, extensions={"timeout": _TIMEOUT})
+            if body is not None:
+                request.stream = type("Body", (_Once, httpx.AsyncByteStream), {})(body)
             response = await client.send(request, stream=True)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError, OSError) as error:
             raise _failure(error, who, url) from None
