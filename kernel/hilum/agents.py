@@ -130,11 +130,8 @@ class Agent:
 
     def tools(self) -> list[Tool]:
         """The tools it may use now, by mode and profile, in the order they were provided."""
-        return [tool for tool in self.session.tools.values() if self.admits(tool)]
-
-    def admits(self, tool: Tool) -> bool:
-        """Whether mode and profile let it use a tool."""
-        return self.mode.tools.admits(tool.name, tool.risk) and self.profile.tools.admits(tool.name, tool.risk)
+        filters = self.mode.tools, self.profile.tools
+        return [t for t in self.session.tools.values() if all(f.admits(t.name, t.risk) for f in filters)]
 
 
 injected[Agent] = lambda call: call.agent

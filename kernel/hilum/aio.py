@@ -12,12 +12,13 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import trio
 
-from hilum.portal import Held, Portal, Proxy
+from hilum.kernel import open_kernel as open_on_trio
+from hilum.portal import Portal, Proxy
 from hilum.tools import Tool
 from hilum.tools import tool as trio_tool
 
@@ -41,32 +42,26 @@ class Aio(Proxy):
         return self._wrap(await _wait(*self._portal.submit(function, *args, **named)))
 
     async def _iterate(self, stream: Any) -> AsyncIterator[Any]:
-        while True:
-            try:
-                item = await self._run(stream.__anext__)
-            except StopAsyncIteration:
-                return
-            yield item
+        with suppress(StopAsyncIteration):
+            while True:
+                yield await self._run(stream.__anext__)
 
     @asynccontextmanager
     async def _hold(self, manager: Any) -> AsyncIterator[Any]:
-        held = Held(self._portal, manager)
-        value = await _wait(*held.enter())
+        entered, cancel, leave = self._portal.hold(manager)
+        value = await _wait(entered, cancel)
         try:
             yield self._wrap(value)
         finally:
-            await _wait(await asyncio.to_thread(held.leave), lambda: None)
+            await _wait(leave(), lambda: None)
 
 
 @asynccontextmanager
 async def open_kernel(*args: Any, **options: Any) -> AsyncIterator[Any]:
     """Open a kernel on a thread of its own; takes what ``hilum.open_kernel`` takes."""
-    from hilum.kernel import open_kernel as opened
-
-    portal = Portal()
-    await asyncio.to_thread(portal.start)
+    portal = await asyncio.to_thread(Portal)
     try:
-        async with Aio(portal, None)._hold(opened(*args, **options)) as kernel:
+        async with Aio(portal, None)._hold(open_on_trio(*args, **options)) as kernel:
             yield kernel
     finally:
         await asyncio.to_thread(portal.close)

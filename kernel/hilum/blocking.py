@@ -9,10 +9,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
-from hilum.portal import Held, Portal, Proxy
+from hilum.kernel import open_kernel as open_on_trio
+from hilum.portal import Portal, Proxy
 
 
 class Blocking(Proxy):
@@ -29,32 +30,22 @@ class Blocking(Proxy):
             raise
 
     def _iterate(self, stream: Any) -> Iterator[Any]:
-        while True:
-            try:
-                item = self._run(stream.__anext__)
-            except StopAsyncIteration:
-                return
-            yield item
+        with suppress(StopAsyncIteration):
+            while True:
+                yield self._run(stream.__anext__)
 
     @contextmanager
     def _hold(self, manager: Any) -> Iterator[Any]:
-        held = Held(self._portal, manager)
-        value = held.enter()[0].result()
+        entered, _, leave = self._portal.hold(manager)
+        value = entered.result()
         try:
             yield self._wrap(value)
         finally:
-            held.leave().result()
+            leave().result()
 
 
 @contextmanager
 def open_kernel(*args: Any, **options: Any) -> Iterator[Any]:
     """Open a kernel on a thread of its own; takes what ``hilum.open_kernel`` takes."""
-    from hilum.kernel import open_kernel as opened
-
-    portal = Portal()
-    portal.start()
-    try:
-        with Blocking(portal, None)._hold(opened(*args, **options)) as kernel:
-            yield kernel
-    finally:
-        portal.close()
+    with closing(Portal()) as portal, Blocking(portal, None)._hold(open_on_trio(*args, **options)) as kernel:
+        yield kernel

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
-from hilum.errors import NeedsUser, PluginError, ToolDenied, ToolError, unknown
+from hilum.errors import NeedsUser, ToolDenied, ToolError, unknown
 from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, CallStarted, UserNeeded
 from hilum.hooks import FAULTS, Fault, single
-from hilum.hookspecs import Verdict, ask, deny
+from hilum.hookspecs import Verdict, allow, ask, deny
 from hilum.late import PAIR, unwrap
 from hilum.messages import Text, ToolCall, ToolResult, writable
 from hilum.state import THREE, CallState
@@ -45,29 +45,28 @@ async def run_calls(agent: Agent) -> None:
 def end_calls(agent: Agent, code: str, text: str) -> None:
     """Log an end for every open call: it was stopped, or its run was given up."""
     for state in agent.conversation.open_calls():
-        agent.session.emit(CallDone(result=_failure(state.call, code, text)), agent)
+        agent.emit(CallDone(result=_failure(state.call, code, text)))
 
 
 async def _one(agent: Agent, state: CallState) -> None:
-    call = state.call
+    call, name = state.call, state.call.name
     try:
         call = unwrap(state.call)
         output = await _settle(agent, state, call)
-        text = output.text
+        text = writable(output.text)
         if len(text) > RESULT_LIMIT:
-            output = Output(
-                f"{text[:RESULT_LIMIT]}\n… cut: {len(text) - RESULT_LIMIT} characters more.", code=output.code
-            )
-        source = f"tool:{state.call.name}"
-        result = ToolResult(call.id, state.call.name, output.parts(source), output.code, dict(output.data))
+            text = f"{text[:RESULT_LIMIT]}\n… cut: {len(text) - RESULT_LIMIT} characters more."
+        result = ToolResult(call.id, name, (Text(text, f"tool:{name}"), *output.images), output.code, dict(output.data))
     except ToolError as error:
         if isinstance(error, NeedsUser):
-            agent.session.emit(UserNeeded(code=error.code, message=error.message), agent)
-        result = _failure(state.call, error.code, str(error))
+            agent.emit(UserNeeded(code=error.code, message=error.message))
+        third = error.code == "E_BAD_ARGS" and agent.conversation.strikes.of(name, error.code) >= THREE - 1
+        skipped = " That was the third time: the call is skipped. Go on without it." if third else ""
+        result = _failure(state.call, error.code, f"{error}{skipped}")
     result = await _checked(agent, call, result)
     # Waiting for the user is not the call's time.
     seconds = 0.0 if state.began is None else trio.current_time() - state.began
-    agent.session.emit(CallDone(result=result, seconds=seconds), agent)
+    agent.emit(CallDone(result=result, seconds=seconds))
 
 
 def _failure(call: ToolCall, code: str, text: str) -> ToolResult:
@@ -77,74 +76,55 @@ def _failure(call: ToolCall, code: str, text: str) -> ToolResult:
 async def _settle(agent: Agent, state: CallState, call: ToolCall) -> Output:
     session = agent.session
     if state.started and state.started.effect == "once":
-        raise ToolError(
-            "The call was cut off by a crash and may or may not have had its effect.",
-            code="E_INTERRUPTED",
-            hint="Look at what is there before you repeat it.",
-        )
+        cut_off = "The call was cut off by a crash and may or may not have had its effect."
+        raise ToolError(cut_off, code="E_INTERRUPTED", hint="Look at what is there before you repeat it.")
     tool = _find(agent, call)
     try:
         arguments = tool.check(call.arguments)
-    except ToolError as error:
-        if agent.conversation.strikes.of(state.call.name, "E_BAD_ARGS") >= THREE - 1:
-            error.hint += " That was the third time: the call is skipped. Go on without it."
-        raise
+        limit = tool.time_limit(arguments)
     except FAULTS as error:
-        raise _crash(session, tool, error) from error
+        raise _told(session, tool, error) from None
     if agent.conversation.strikes.repeated(state.call) >= THREE:
         raise ToolError("This very call has failed three times.", code="E_REPEATED", hint="Change it, or do without.")
     verdict = await _verdict(agent, call, tool)
-    if verdict and verdict.kind == "deny":
+    if verdict.kind == "deny":
         raise ToolDenied(verdict.reason or "The call was refused.")
-    if verdict and verdict.kind == "ask":
+    if verdict.kind == "ask" and call.name not in session.grants:
         await _approve(agent, state, call, tool, verdict.reason)
     async with AsyncExitStack() as stack:
-        for path in sorted({session.write_key(arguments[name]) for name in tool.writes if arguments.get(name)}):
-            await stack.enter_async_context(session.write_lock(path))
-        started = CallStarted(call=state.call, risk=tool.risk, effect=tool.effect, plugin=tool.plugin)
-        seq, state.began = session.emit(started, agent), trio.current_time()
-        return await _run(agent, tool, call, arguments, seq)
+        for lock in session.write_locks(arguments[name] for name in tool.writes if arguments.get(name)):
+            await stack.enter_async_context(lock)
+        seq = agent.emit(CallStarted(call=state.call, risk=tool.risk, effect=tool.effect, plugin=tool.plugin))
+        state.began = trio.current_time()
+        return await _run(agent, tool, call, arguments, limit, seq)
 
 
 def _find(agent: Agent, call: ToolCall) -> Tool:
-    session = agent.session
-    tool = session.tools.get(call.name)
-    if tool is None and session.expects_tools:
-        tool = next((tool for tool in PAIR if tool.name == call.name), None)
-        if tool is not None:
-            return tool
+    tool = agent.session.tools.get(call.name)
+    if tool is None and agent.session.expects_tools and call.name in PAIR:
+        return PAIR[call.name]
     if tool is None:
         error = unknown("tool", call.name, (tool.name for tool in agent.tools()))
         raise ToolError(error.message, code="E_UNKNOWN_TOOL", hint=error.hint)
     if not agent.mode.tools.admits(tool.name, tool.risk):
-        raise ToolDenied(
-            f"{tool.name} is not available in {agent.mode.name} mode.", hint="The user can switch the mode."
-        )
+        missing = f"{tool.name} is not available in {agent.mode.name} mode."
+        raise ToolDenied(missing, hint="The user can switch the mode.")
     if not agent.profile.tools.admits(tool.name, tool.risk):
         raise ToolDenied(f"The agent {agent.name} may not use {tool.name}.", hint="Do without it.")
     return tool
 
 
-def _policy(agent: Agent, tool: Tool) -> Verdict | None:
-    """What the approval policy and the mode say, before any plugin is heard."""
-    if tool.risk == "read":
-        return None
-    approve = agent.session.approve
-    if approve == "readonly":
+async def _verdict(agent: Agent, call: ToolCall, tool: Tool) -> Verdict:
+    """The strictest of what approval policy, mode and plugins say; where the policy refuses, no plugin is heard."""
+    policy, approve, changes = allow(), agent.session.approve, tool.risk != "read"
+    if changes and approve == "readonly":
         return deny(f"The session is read-only, and {tool.name} can {tool.risk}.")
-    if tool.risk in agent.mode.ask:
-        return ask(f"In {agent.mode.name} mode calls that {tool.risk} are confirmed by the user.")
-    return ask("Calls that change something are confirmed (approve = ask_first).") if approve == "ask_first" else None
-
-
-async def _verdict(agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-    policy = _policy(agent, tool)
-    if policy and policy.kind == "deny":
-        return policy
+    if changes and approve == "ask_first":
+        policy = ask("Calls that change something are confirmed (approve = ask_first).")
+    if changes and tool.risk in agent.mode.ask:
+        policy = ask(f"In {agent.mode.name} mode calls that {tool.risk} are confirmed by the user.")
     gates = await agent.session.hooks.judge("on_tool_call", agent=agent, call=call, tool=tool)
-    if gates and (policy is None or gates.rank >= policy.rank):
-        return gates
-    return policy
+    return gates if gates.rank >= policy.rank else policy
 
 
 async def _approve(agent: Agent, state: CallState, call: ToolCall, tool: Tool, reason: str) -> None:
@@ -154,77 +134,58 @@ async def _approve(agent: Agent, state: CallState, call: ToolCall, tool: Tool, r
         ToolDenied: It was no, came too late, or nobody is there to ask.
     """
     session = agent.session
-    if call.name in session.grants:
-        return
     canonical = json.dumps([call.name, msgspec.json.decode(call.arguments or "{}")], sort_keys=True)
     digest = hashlib.sha256(canonical.encode()).hexdigest()[:16]
     answer = state.answered if state.asked and state.asked.digest == digest else None
     if answer is None and session.kind == "headless":
         raise ToolDenied(f"It needs the user's approval and nobody is there to give it: {reason}")
     if answer is None:
-        limit = session.options.approval_timeout
+        identity, limit = uuid.uuid4().hex[:12], session.options.approval_timeout
         asked = ApprovalAsked(
-            id=uuid.uuid4().hex[:12],
-            call=call,
-            risk=tool.risk,
-            reason=reason,
-            digest=digest,
-            deadline=time.time() + limit,
+            id=identity, call=call, risk=tool.risk, reason=reason, digest=digest, deadline=time.time() + limit
         )
-        with session.waiting(asked.id) as answered:
-            session.emit(asked, agent)
-            with trio.move_on_after(limit):
-                await answered.wait()
+        with session.waiting(agent, identity) as answered, trio.move_on_after(limit):
+            agent.emit(asked)
+            await answered.wait()
         answer = state.answered
     if answer is None:
-        reason = f"Nobody answered within {session.options.approval_timeout:g} seconds."
-        answer = ApprovalAnswered(id=asked.id, accepted=False, reason=reason, by="timeout")
-        session.emit(answer, agent)
+        late = f"Nobody answered within {limit:g} seconds."
+        answer = ApprovalAnswered(id=identity, accepted=False, reason=late, by="timeout")
+        agent.emit(answer)
     if not answer.accepted:
         code = "E_APPROVAL_TIMEOUT" if answer.by == "timeout" else "E_REJECTED"
         said = answer.reason or "no reason given"
         raise ToolDenied(f"The user rejected the call: {said}", code=code, hint="Change your plan.")
 
 
-async def _run(agent: Agent, tool: Tool, call: ToolCall, arguments: dict[str, Any], seq: int) -> Output:
+async def _run(agent: Agent, tool: Tool, call: ToolCall, arguments: dict[str, Any], limit: float, seq: int) -> Output:
     session = agent.session
-    try:
-        limit = tool.time_limit(arguments)
-    except FAULTS as error:
-        raise _crash(session, tool, error) from error
-    running = Call(
-        id=call.id,
-        name=call.name,
-        arguments=arguments,
-        agent=agent,
-        session=session,
-        workspace=session.workspace,
-        processes=session.processes,
-        deadline=trio.current_time() + limit,
-        emit=lambda text: session.delta(seq, agent, "output", text, call.id),
-    )
-    began = time.perf_counter()
+    deadline, began = trio.current_time() + limit, time.perf_counter()
     failure: BaseException | None = None
-    with session.in_flight(tool.plugin) as scope:
-        with trio.move_on_after(limit) as deadline:
-            try:
-                return await tool.run(running)
-            except FAULTS as error:
-                failure = single(error)
-                if isinstance(failure, ToolError):
-                    raise failure from error
-                raise _crash(session, tool, failure) from error
-            finally:
-                for observe in session.kernel.observers:
-                    observe("tool", tool.name, tool.plugin, time.perf_counter() - began, failure)
-        if deadline.cancelled_caught:
-            raise ToolError(f"{tool.name} did not end within {limit:g} seconds and was cancelled.", code="E_TIMEOUT")
-    if scope.cancelled_caught:
-        raise ToolError(f"The plugin {tool.plugin} crashed during the call.", code="E_PLUGIN")
-    raise AssertionError("unreachable")
+
+    def show(text: str) -> None:
+        session.delta(seq, agent, "output", text, call.id)
+
+    running = Call(call.id, call.name, arguments, agent, session, session.workspace, session.processes, deadline, show)
+    with session.in_flight(tool.plugin, deadline) as scope:
+        try:
+            return await tool.run(running)
+        except FAULTS as error:
+            failure = single(error)
+            raise _told(session, tool, failure) from None
+        finally:
+            for observe in session.kernel.observers:
+                observe("tool", tool.name, tool.plugin, time.perf_counter() - began, failure)
+    if trio.current_time() >= scope.deadline:
+        raise ToolError(f"{tool.name} did not end within {limit:g} seconds and was cancelled.", code="E_TIMEOUT")
+    raise ToolError(f"The plugin {tool.plugin} crashed during the call.", code="E_PLUGIN")
 
 
-def _crash(session: Session, tool: Tool, error: BaseException) -> ToolError:
+def _told(session: Session, tool: Tool, error: BaseException) -> ToolError:
+    """Give what the model is told of an error in a tool's own code: what the tool says, else that its plugin failed."""
+    error = single(error)
+    if isinstance(error, ToolError):
+        return error
     fault = Fault(tool.plugin, f"tool {tool.name}", error)
     session.hooks.report(fault)
     return ToolError(f"{tool.name} failed, which is a fault of the plugin {tool.plugin}: {fault}.", code="E_PLUGIN")
@@ -236,14 +197,9 @@ async def _checked(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResu
         checked: ToolResult = await agent.session.hooks.pipe(
             "check_result", "result", agent=agent, call=call, result=result
         )
-    except PluginError as error:
-        return _failure(call, "E_PLUGIN", f"The result is withheld. {error.message}")
-    if checked.call_id != result.call_id:
-        return _failure(
-            call, "E_PLUGIN", "The result is withheld: a plugin that checks results gave that of another call."
-        )
-    try:
+        if checked.call_id != result.call_id:
+            raise ValueError("A plugin that checks results gave that of another call.")
         msgspec.json.encode(checked)
+        return checked
     except FAULTS as error:
-        return _failure(call, "E_PLUGIN", f"The result cannot be written down, which is a fault of a plugin: {error}.")
-    return checked
+        return _failure(call, "E_PLUGIN", f"The result is withheld, which is a fault of a plugin. {error}")

@@ -33,14 +33,13 @@ def tokens(size: int, factor: float = 1.0) -> int:
 
 def fit(blocks: Iterable[Block], budget: int) -> list[Block]:
     """Keep the blocks of highest priority that fit a budget in tokens, in their given order."""
-    kept: list[int] = []
-    indexed = list(enumerate(blocks))
-    for index, block in sorted(indexed, key=lambda item: -item[1].priority):
-        cost = tokens(len(block.text.encode()))
+    given, kept = list(blocks), set()
+    for index in sorted(range(len(given)), key=lambda index: -given[index].priority):
+        cost = tokens(len(given[index].text.encode()))
         if cost <= budget:
             budget -= cost
-            kept.append(index)
-    return [block for index, block in indexed if index in kept]
+            kept.add(index)
+    return [block for index, block in enumerate(given) if index in kept]
 
 
 def render(block: Block) -> str:
@@ -70,9 +69,8 @@ def plain_trim(messages: Sequence[Message], sizes: Sequence[int], budget: int, f
     while left > budget and upto < len(messages) - 1:
         left -= tokens(sizes[upto], factor)
         upto += 1
-    while upto < len(messages) and isinstance(messages[upto], ToolMessage | NoteMessage):
+    while upto < len(messages) - 1 and isinstance(messages[upto], ToolMessage | NoteMessage):
         upto += 1
-    upto = min(upto, max(len(messages) - 1, 0))
     upto = cut_point(messages, upto)
     asked = [p.text for m in messages[:upto] if isinstance(m, UserMessage) for p in m.parts if isinstance(p, Text)]
     said = [m.text for m in messages[:upto] if isinstance(m, AssistantMessage) and m.text]
@@ -88,6 +86,4 @@ def plain_trim(messages: Sequence[Message], sizes: Sequence[int], budget: int, f
             if len(text := result.text) > 3 * keep:
                 thinned[result.call_id] = f"{text[:keep]}\n[... left out to fit the window ...]\n{text[-keep:]}"
     summary = "\n".join(lines)
-    if sum(sizes[:upto]) <= len(summary):
-        return Trim(thinned=thinned)
-    return Trim(upto, summary, thinned)
+    return Trim(upto, summary, thinned) if sum(sizes[:upto]) > len(summary) else Trim(thinned=thinned)

@@ -54,9 +54,7 @@ class HilumError(Exception):
 
     def __init__(self, message: str, *, code: str = "", hint: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.code = code or type(self).code
-        self.hint = hint
+        self.message, self.hint, self.code = message, hint, code or self.code
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()
@@ -95,14 +93,9 @@ class StoreError(HilumError):
 
 
 class PluginError(HilumError):
-    """A plugin broke its contract. ``plugin`` and ``hook`` name the place."""
+    """A plugin broke its contract."""
 
     code = "E_PLUGIN"
-
-    def __init__(self, message: str, *, plugin: str, hook: str = "", code: str = "", hint: str = "") -> None:
-        super().__init__(message, code=code, hint=hint)
-        self.plugin = plugin
-        self.hook = hook
 
 
 class ModelError(HilumError):
@@ -124,9 +117,7 @@ class ModelError(HilumError):
         self, message: str, *, kind: str, status: int = 0, retry_after: float | None = None, hint: str = ""
     ) -> None:
         super().__init__(message, code=self.KINDS.get(kind, "E_LLM_FAIL"), hint=hint)
-        self.kind = kind
-        self.status = status
-        self.retry_after = retry_after
+        self.kind, self.status, self.retry_after = kind, status, retry_after
 
 
 class ToolError(HilumError):
@@ -144,8 +135,6 @@ class ToolDenied(ToolError):
 class NeedsUser(ToolError):
     """Only the user can help. The user is told, and the model is made to explain and ask."""
 
-    code = "E_FAILED"
-
 
 def unknown(kind: str, name: str, known: Iterable[str], *, hint: str = "") -> UsageError:
     """Build the error for a name that is not known, with near names as the hint.
@@ -157,9 +146,8 @@ def unknown(kind: str, name: str, known: Iterable[str], *, hint: str = "") -> Us
         hint: Used where no near name exists.
     """
     names = sorted(known)
-    near = get_close_matches(name, names, n=2)
-    if near:
+    if near := get_close_matches(name, names, n=2):
         hint = f"Did you mean {' or '.join(near)}?"
     elif not hint and names:
         hint = f"Known: {', '.join(names[:20])}."
-    return UsageError(f"There is no {kind} {name!r}.", code="E_UNKNOWN", hint=hint)
+    return UsageError(f"There is no {kind} {name!r}.", hint=hint)

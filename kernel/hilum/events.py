@@ -94,7 +94,6 @@ class Trimmed(Event, frozen=True):
     summary: str = ""
     thinned: dict[str, str] = {}
     before: int = 0
-    after: int = 0
 
 
 class ModelStarted(Event, frozen=True):
@@ -236,7 +235,6 @@ if TYPE_CHECKING:
 else:
     AnyEvent = reduce(or_, Event.__subclasses__())  # every event above, for the decoder to tell apart
 
-_encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
@@ -256,7 +254,7 @@ class Delta(Data, frozen=True):
 
 def encode(event: Event) -> bytes:
     """Encode an event as one line of JSON, without the newline."""
-    return _encoder.encode(event)
+    return msgspec.json.encode(event)
 
 
 def decode(data: bytes | str) -> AnyEvent:

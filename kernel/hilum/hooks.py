@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CoroutineType
@@ -55,33 +56,32 @@ class Fault:
 Observer = Callable[[str, str, str, float, BaseException | None], None]
 
 
+@attrs.define(eq=False)
 class Table:
     """The hooks of a kernel or of a session.
 
-    ``closed`` holds plugins that guard tool calls and are gone, with the reason; ``unchecked`` those that check answers.
-
     Args:
-        report: Called with each fault, before the plugin is switched off.
+        report: Called with each fault, after the plugin was switched off if it was the third.
         specs: Specifications by hook name; those that plugins add included.
         observers: Called after each implementation with kind ``hook``, its name, plugin, seconds and error.
+        closed: Plugins that guard tool calls and are gone, with the reason.
+        unchecked: The same of plugins that check answers.
+        required: Plugins whose absence closes the gate.
     """
 
-    def __init__(self, report: Callable[[Fault], None], specs: dict[str, Spec], observers: list[Observer]) -> None:
-        self.report = report
-        self.specs = specs
-        self.observers = observers
-        self.closed: dict[str, str] = {}
-        self.unchecked: dict[str, str] = {}
-        self.required: set[str] = set()
-        self._impls: dict[str, list[Impl]] = {}
-        self._faults: dict[str, int] = {}
+    report: Callable[[Fault], None]
+    specs: dict[str, Spec]
+    observers: list[Observer]
+    closed: dict[str, str] = attrs.field(factory=dict)
+    unchecked: dict[str, str] = attrs.field(factory=dict)
+    required: set[str] = attrs.field(factory=set)
+    _impls: dict[str, list[Impl]] = attrs.field(factory=dict)
+    _faults: Counter[str] = attrs.field(factory=Counter)
 
     def copy(self, report: Callable[[Fault], None]) -> Table:
         """Give a table with the same implementations, for a session to add its halves to."""
-        table = Table(report, self.specs, self.observers)
-        table._impls = {name: list(impls) for name, impls in self._impls.items()}
-        table.closed, table.unchecked, table.required = dict(self.closed), dict(self.unchecked), self.required
-        return table
+        impls = {name: list(impls) for name, impls in self._impls.items()}
+        return Table(report, self.specs, self.observers, dict(self.closed), dict(self.unchecked), self.required, impls)
 
     def add(self, hook: str, impl: Impl) -> None:
         """Add an implementation in its place."""
@@ -155,7 +155,7 @@ class Table:
         for impl in self._all(hook):
             value = await self._call(hook, impl, arguments)
             if isinstance(value, Fault):
-                raise PluginError(f"The plugin {impl.plugin} failed: {value}.", plugin=impl.plugin, hook=hook)
+                raise PluginError(f"The plugin {impl.plugin} failed: {value}.")
             if value is not None:
                 arguments[over] = value
         return arguments[over]
@@ -194,7 +194,7 @@ class Table:
         began, failure = time.perf_counter(), None
         try:
             yield faults
-            self._faults.pop(impl.plugin, None)
+            del self._faults[impl.plugin]
         except BaseException as error:
             failure = error
             if not isinstance(error, FAULTS) or isinstance(error, self.specs[hook].raises):
@@ -204,12 +204,13 @@ class Table:
             for observe in self.observers:
                 observe("hook", hook, impl.plugin, time.perf_counter() - began, failure)
 
-    def fault(self, plugin: str, hook: str, error: BaseException) -> Fault:
-        """Count a fault, report it, and switch the plugin off at the third in a row."""
-        count = self._faults[plugin] = self._faults.get(plugin, 0) + 1
-        fault = Fault(plugin, hook, error, switched_off=count >= MAX_FAULTS)
+    def fault(self, plugin: str, hook: str, error: BaseException, reason: str = "") -> Fault:
+        """Count a fault, report it, and switch the plugin off: at the third in a row, or at once for a reason."""
+        self._faults[plugin] += 1
+        count = self._faults[plugin]
+        fault = Fault(plugin, hook, error, switched_off=bool(reason) or count >= MAX_FAULTS)
         if fault.switched_off:
-            self.remove(plugin, f"{count} failures in a row, the last: {fault}")
+            self.remove(plugin, f"{reason or f'{count} failures in a row, the last'}: {fault}")
         self.report(fault)
         return fault
 
@@ -240,7 +241,7 @@ def implementations(
             known = ", ".join(sorted(specs[hook].arguments)) or "no arguments"
             problem = f"{hook} has no argument {', '.join(sorted(extra))}; it has {known}."
         if problem:
-            raise PluginError(problem, plugin=plugin, hook=hook, hint=hint)
+            raise PluginError(problem, hint=hint)
         order = 0 if options.get("tryfirst") else 2 if options.get("trylast") else 1
         yield hook, Impl(plugin, function, names, (order, index, int(half)))
 

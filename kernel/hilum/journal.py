@@ -56,12 +56,10 @@ class Journal:
     """
 
     def __init__(self, log: Log) -> None:
+        self._log, self._recent = log, deque[AnyEvent](maxlen=RECENT)
         self.broken: StoreError | None = None
-        self._log = log
-        self._recent: deque[AnyEvent] = deque(maxlen=RECENT)
         self.streams: dict[Key, Stream] = {}
-        self.news = trio.Event()
-        self.closed = False
+        self.news, self.closed = trio.Event(), False
 
     @property
     def last(self) -> int:
@@ -78,12 +76,12 @@ class Journal:
             raise self.broken
         try:
             self._log.append(events)
+            self._recent.extend(events)
         except StoreError as error:
             self.broken = error
-            self._wake()
             raise
-        self._recent.extend(events)
-        self._wake()
+        finally:
+            self._wake()
 
     def read_all(self) -> list[AnyEvent]:
         """Read every event so far."""
@@ -95,10 +93,9 @@ class Journal:
 
     def delta(self, key: Key, agent: str, run: str, text: str) -> None:
         """Add a piece of output."""
-        stream = self.streams.get(key)
-        if stream is None:
-            stream = self.streams[key] = Stream(agent, run)
-        stream.add(text)
+        if key not in self.streams:
+            self.streams[key] = Stream(agent, run)
+        self.streams[key].add(text)
         self._wake()
 
     def drop(self, agent: str, call_id: str | None = None) -> None:
@@ -107,18 +104,12 @@ class Journal:
             if (key[1] != "output") if call_id is None else (key[1] == "output" and key[2] == call_id):
                 del self.streams[key]
 
-    def read(self, after: int = 0, *, deltas: bool = False) -> Reader:
-        """Read events in order, from any point on, until the journal closes or breaks; with ``deltas``, output as well."""
-        return Reader(self, after, deltas)
-
     def since(self, after: int) -> list[AnyEvent]:
         """Read events after a sequence number: all of them where they are recent, else a page."""
         missing = self._log.last - after
-        if missing <= 0:
-            return []
-        if missing <= len(self._recent):
-            return [*islice(reversed(self._recent), missing)][::-1]
-        return self._log.read(after)
+        if missing > len(self._recent):
+            return self._log.read(after)
+        return [*islice(reversed(self._recent), max(missing, 0))][::-1]
 
     def _wake(self) -> None:
         self.news.set()
@@ -133,7 +124,15 @@ class Journal:
 
 
 class Reader:
-    """Reads a journal. An async iterator, and no generator: it may be left at any point without being closed."""
+    """Reads a journal in order until it closes or breaks.
+
+    An async iterator, and no generator: it may be left at any point without being closed.
+
+    Args:
+        journal: What to read.
+        after: Sequence number of the last event already known.
+        deltas: Also give output on its way.
+    """
 
     def __init__(self, journal: Journal, after: int, deltas: bool) -> None:
         self._journal, self._after, self._deltas = journal, after, deltas
@@ -163,10 +162,10 @@ class Reader:
         """Do nothing: so that it can stand where a generator could."""
 
     def _unseen(self) -> list[Delta]:
-        found, streams = [], self._journal.streams
-        for key, stream in streams.items():
-            text, self._seen[key] = stream.since(self._seen.get(key, 0))
+        found, seen = [], {}
+        for key, stream in self._journal.streams.items():
+            text, seen[key] = stream.since(self._seen.get(key, 0))
             if text:
                 found.append(Delta(key[0], stream.agent, stream.run, key[1], text, key[2]))  # type: ignore[arg-type]
-        self._seen = {key: position for key, position in self._seen.items() if key in streams}
+        self._seen = seen
         return found

@@ -17,15 +17,13 @@ import trio
 from hilum.errors import UsageError
 from hilum.events import SessionOpened
 from hilum.hooks import FAULTS, Fault, Observer
-from hilum.lifespans import Lifespan, open_nursery
-from hilum.models import Provider
+from hilum.lifespans import Lifespans, open_nursery
 from hilum.plugins import Host
 from hilum.processes import Warden
 from hilum.routing import Router
 from hilum.session import Session
 from hilum.settings import KernelSettings, Settings, load
-from hilum.store import MemoryStore, SessionInfo, Store
-from hilum.workspace import Workspace
+from hilum.store import Log, MemoryStore, SessionInfo, Store
 
 T = TypeVar("T")
 
@@ -56,7 +54,10 @@ class Kernel:
     _nursery: trio.Nursery
     store: Store = attrs.field(factory=MemoryStore)
     sessions: dict[str, Session] = attrs.field(factory=dict)
-    _lifespans: list[Lifespan] = attrs.field(factory=list)
+    _lifespans: Lifespans = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._lifespans = Lifespans("open_kernel", self, self.crashed)
 
     def settings(self, section: type[T]) -> T:
         """Give a plugin's settings, without those of any project but the one the kernel was opened for."""
@@ -64,20 +65,15 @@ class Kernel:
 
     def explain(self) -> Sequence[Any]:
         """List every setting with its value and where it came from."""
-        return self._settings.explain()
+        return self._settings.explained
 
     def half(self, kind: type[T]) -> T | None:
         """Give a plugin's kernel half by its type, ``None`` if that plugin is not there."""
-        return next((ls.half for ls in self._lifespans if isinstance(ls.half, kind)), None)
+        return self._lifespans.half(kind)
 
     def observe(self, observer: Observer) -> None:
         """Call a function after each hook implementation, model call and tool call."""
         self.observers.append(observer)
-
-    @staticmethod
-    def restore(kind: type[T], data: Mapping[str, Any]) -> T:
-        """Make a domain object again from plain data in the log; unknown keys of later versions are left out."""
-        return msgspec.convert(data, kind)
 
     @asynccontextmanager
     async def open_session(
@@ -108,15 +104,13 @@ class Kernel:
         root = _folder(info.workspace if info else workspace)
         settings = self._settings_for(root)
         if info is None:
-            kind = kind or settings.get(KernelSettings).session_kind
-            identity = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:8]}"
-            info = SessionInfo(identity, str(root), kind, created=time.time(), updated=time.time())
-            log = await self.store.create(info)
+            info, log = await self._create(str(root), kind or settings.get(KernelSettings).session_kind)
         else:
             log = await self.store.open(info.id)
         # Two nurseries: what agents do has ended before any plugin's half is closed.
         async with open_nursery() as halves:
-            session = Session(self, log, info.id, Workspace(root), kind or info.kind, settings, halves)
+            info = msgspec.structs.replace(info, kind=kind or info.kind)
+            session = Session(self, log, info, root, settings, halves)
             try:
                 async with open_nursery() as session.work:
                     await session.start()
@@ -137,52 +131,37 @@ class Kernel:
             return self._settings
         return load(self.host.sections(), workspace=root, **self._sources)
 
+    async def _create(self, workspace: str, kind: str, title: str = "", forked: str = "") -> tuple[SessionInfo, Log]:
+        now, identity = time.time(), f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:8]}"
+        info = SessionInfo(identity, workspace, kind, title, now, now, forked=forked)
+        return info, await self.store.create(info)
+
     async def fork(self, session: str, upto: int | None = None) -> str:
         """Copy a session, or its events up to ``upto``, into a new one; gives its id."""
         old = await self.store.info(session)
-        identity = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:8]}"
-        title = f"{old.title} (fork)" if old.title else ""
-        log = await self.store.create(
-            SessionInfo(identity, old.workspace, old.kind, title, time.time(), time.time(), forked=old.id)
-        )
+        new, log = await self._create(old.workspace, old.kind, old.title and f"{old.title} (fork)", old.id)
         try:
-            after = 0
-            while events := list(await self.store.read(old.id, after)):
-                after = events[-1].seq
-                kept = [e for e in events if upto is None or e.seq <= upto]
+            while events := await self.store.read(old.id, log.last):
+                kept = [event for event in events if upto is None or event.seq <= upto]
                 if kept and isinstance(kept[0], SessionOpened):
-                    kept[0] = msgspec.structs.replace(kept[0], session=identity, forked=old.id)
-                if kept:
-                    log.append(kept)
+                    kept[0] = msgspec.structs.replace(kept[0], session=new.id, forked=old.id)
+                log.append(kept)
+                if len(kept) < len(events):
+                    break
         finally:
             await log.close()
-        return identity
+        return new.id
 
     async def start(self, wanted_store: Store | None) -> None:
         """Open the plugins' kernel halves; collect models and the store."""
         for plugin in self.host.plugins.values():
-            function = getattr(plugin.module, "open_kernel", None)
-            if plugin.state != "ready" or function is None or not hasattr(function, "hilum_impl"):
-                continue
-            lifespan = Lifespan(plugin.name)
             try:
-                deadline = self.host.specs["open_kernel"].deadline
-                await lifespan.open(self._nursery, function, (self,), deadline, self.crashed)
-                self._lifespans.append(lifespan)
+                await self._lifespans.open(plugin, self._nursery)
             except FAULTS as error:
                 self.crashed(plugin.name, error)
-        for plugin_name, provider in self.host.table.collect("provide_models", kernel=self):
-            if callable(getattr(provider, "model", None)) and isinstance(getattr(provider, "name", None), str):
-                self.router.add(provider)
-            else:
-                self.host.table.fault(
-                    plugin_name, "provide_models", TypeError(f"a provider was expected, not {provider!r:.80}")
-                )
+        for _, provider in self.host.table.collect("provide_models", kernel=self):
+            self.router.add(provider)
         self.store = wanted_store or await self.host.table.first("provide_store", kernel=self) or self.store
-
-    def add_provider(self, provider: Provider) -> None:
-        """Add a provider of models by hand; it takes the place of one with its name."""
-        self.router.replace(provider)
 
     def crashed(self, plugin: str, error: BaseException) -> None:
         """A plugin's kernel lifespan failed: it is off, in all sessions."""
@@ -194,8 +173,7 @@ class Kernel:
 
     async def close(self) -> None:
         """Close the halves in reverse order, then the store."""
-        for lifespan in reversed(self._lifespans):
-            await lifespan.close()
+        await self._lifespans.close()
         with trio.CancelScope(shield=True):
             await self.store.close()
 
@@ -217,7 +195,7 @@ async def open_kernel(
     settings: Mapping[str, object] | None = None,
     workspace: str | os.PathLike[str] | None = None,
     store: Store | None = None,
-    environ: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[Kernel]:
     """Open a kernel; leaving the block closes every session and ends everything it started.
 
@@ -235,7 +213,6 @@ async def open_kernel(
         UsageError: A plugin is named that is not installed.
     """
     overrides = dict(settings or {}) | ({"model": model} if model else {})
-    environ = os.environ if environ is None else environ
     root = _folder(workspace) if workspace is not None else None
     faults: list[Fault] = []
     observers: list[Observer] = []

@@ -18,14 +18,9 @@ def find_tools(call: Call, query: str = "") -> str:
         query: Words to look for in names and descriptions.
     """
     words = query.lower().split()
-    found = []
-    for known in call.agent.tools():
-        if all(word in f"{known.name} {known.description}".lower() for word in words):
-            spec = known.spec
-            found.append(
-                f"{spec.name}: {spec.description}\nparameters: {msgspec.json.encode(spec.parameters).decode()}"
-            )
-    return "\n\n".join(found) or "No tool fits. Try fewer words."
+    found = [t.spec for t in call.agent.tools() if all(w in f"{t.name} {t.description}".lower() for w in words)]
+    told = [f"{s.name}: {s.description}\nparameters: {msgspec.json.encode(s.parameters).decode()}" for s in found]
+    return "\n\n".join(told) or "No tool fits. Try fewer words."
 
 
 @tool(risk="read", effect="once")
@@ -39,7 +34,7 @@ def call_tool(name: str, arguments: dict[str, Any]) -> str:
     raise AssertionError("calls are unwrapped before they run")
 
 
-PAIR: tuple[Tool, ...] = (find_tools, call_tool)
+PAIR: dict[str, Tool] = {find_tools.name: find_tools, call_tool.name: call_tool}
 
 
 def unwrap(call: ToolCall) -> ToolCall:

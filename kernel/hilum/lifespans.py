@@ -4,98 +4,99 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeVar
 
 import attrs
 import trio
 
 from hilum.hooks import FAULTS, single
+from hilum.hookspecs import HOOKS
+from hilum.plugins import Plugin
 
+T = TypeVar("T")
 CLOSE_SECONDS = 5.0
 
 
 @attrs.define(eq=False)
-class Lifespan:
-    """A plugin's lifespan while it is up.
+class Lifespans:
+    """The lifespans of all plugins in a kernel or in a session.
 
-    Attributes:
-        plugin: Whose it is.
-        half: What it yielded.
+    Args:
+        hook: ``open_kernel`` or ``open_session``.
+        owner: The kernel or session, which an implementation may take.
+        crashed: Called with plugin and error when one fails after it came up.
     """
 
-    plugin: str
-    half: object = None
-    _stop: trio.Event = attrs.field(factory=trio.Event)
-    _over: trio.Event = attrs.field(factory=trio.Event)
-    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    hook: str
+    owner: object
+    crashed: Callable[[str, BaseException], None]
+    _halves: list[object] = attrs.field(factory=list)
+    _open: list[_Lifespan] = attrs.field(factory=list)
 
-    async def open(
-        self,
-        nursery: trio.Nursery,
-        function: Callable[..., Any],
-        arguments: tuple[Any, ...],
-        deadline: float,
-        crashed: Callable[[str, BaseException], None],
-    ) -> object:
-        """Enter the lifespan; returns when it has yielded its half.
+    async def open(self, plugin: Plugin, nursery: trio.Nursery) -> object:
+        """Enter a plugin's lifespan, if it has one; gives the half it yields, or returns if it is a plain function.
 
         Args:
+            plugin: The plugin.
             nursery: Owns the task.
-            function: Async generator function, or a plain or async function that returns the half.
-            arguments: What it may take.
-            deadline: Seconds it may take to come up.
-            crashed: Called with plugin and error when it fails after it came up.
 
         Raises:
             Exception: It failed to come up, or took too long (``trio.TooSlowError``).
         """
-        arguments = arguments[: len(inspect.signature(function).parameters)]
-        with trio.fail_after(deadline):
-            if not inspect.isasyncgenfunction(function):
-                self.half = function(*arguments)
-                if inspect.isawaitable(self.half):
-                    self.half = await self.half
-                self._over.set()
+        function: Any = getattr(plugin.module, self.hook, None)
+        if plugin.state != "ready" or not hasattr(function, "hilum_impl"):
+            return None
+        arguments = (self.owner,)[: len(inspect.signature(function).parameters)]
+        with trio.fail_after(HOOKS[self.hook].deadline):
+            if inspect.isasyncgenfunction(function):
+                lifespan = _Lifespan(asynccontextmanager(function)(*arguments))
+                half = await nursery.start(lifespan.live, plugin.name, self.crashed, name=f"lifespan of {plugin.name}")
+                self._open.append(lifespan)
             else:
-                name = f"lifespan of {self.plugin}"
-                self.half = await nursery.start(self._live, function, arguments, crashed, name=name)
-        return self.half
+                half = function(*arguments)
+                half = await half if inspect.isawaitable(half) else half
+        self._halves.append(half)
+        return half
 
-    async def _live(
-        self,
-        function: Callable[..., Any],
-        arguments: tuple[Any, ...],
-        crashed: Callable[[str, BaseException], None],
-        task_status: trio.TaskStatus[object],
+    def half(self, kind: type[T]) -> T | None:
+        """Give a half by its type, ``None`` if there is none."""
+        return next((half for half in self._halves if isinstance(half, kind)), None)
+
+    async def close(self) -> None:
+        """Leave them in reverse order: each is asked to stop, has a bounded time, and then is cancelled."""
+        for lifespan in reversed(self._open):
+            lifespan.stop.set()
+            lifespan.scope.deadline = trio.current_time() + CLOSE_SECONDS
+            with trio.move_on_after(2 * CLOSE_SECONDS, shield=True):
+                await lifespan.over.wait()
+
+
+@attrs.define(eq=False)
+class _Lifespan:
+    manager: AbstractAsyncContextManager[object]
+    stop: trio.Event = attrs.field(factory=trio.Event)
+    over: trio.Event = attrs.field(factory=trio.Event)
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+
+    async def live(
+        self, plugin: str, crashed: Callable[[str, BaseException], None], task_status: trio.TaskStatus[object]
     ) -> None:
         up = False
         try:
-            with self._scope:
-                async with asynccontextmanager(function)(*arguments) as half:
+            with self.scope:
+                async with self.manager as half:
                     up = True
                     task_status.started(half)
                     # From here on the plugin outlives a cancelled session until it was asked to stop.
-                    self._scope.shield = True
-                    await self._stop.wait()
+                    self.scope.shield = True
+                    await self.stop.wait()
         except FAULTS as error:
             if not up:
                 raise
-            crashed(self.plugin, error)
+            crashed(plugin, error)
         finally:
-            self._over.set()
-
-    async def close(self) -> None:
-        """Leave the lifespan: ask it to stop, wait a bounded time, then cancel it."""
-        self._stop.set()
-        with trio.CancelScope(shield=True):
-            with trio.move_on_after(CLOSE_SECONDS):
-                await self._over.wait()
-                return
-            self._scope.shield = False
-            self._scope.cancel()
-            with trio.move_on_after(CLOSE_SECONDS):
-                await self._over.wait()
+            self.over.set()
 
 
 @asynccontextmanager

@@ -164,7 +164,8 @@ class Usage(Data, frozen=True):
         cost = None if self.cost is None and other.cost is None else (self.cost or 0) + (other.cost or 0)
         *mine, _ = msgspec.structs.astuple(self)
         *theirs, _ = msgspec.structs.astuple(other)
-        return Usage(*map(add, mine, theirs), *[cost])
+        counts = [*map(add, mine, theirs), cost]
+        return Usage(*counts)
 
     @property
     def total(self) -> int:

@@ -130,7 +130,7 @@ class Host:
             if hasattr(value, "hilum_spec_info") and value.__module__ == plugin.module.__name__
         }
         if clash := own.keys() & self.specs.keys():
-            raise PluginError(f"The hook {min(clash)!r} exists already.", plugin=plugin.name)
+            raise PluginError(f"The hook {min(clash)!r} exists already.")
         if own:
             self._manager.add_hookspecs(plugin.module)
             self.specs.update(own)

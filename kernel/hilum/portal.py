@@ -19,24 +19,24 @@ T = TypeVar("T")
 
 
 class Portal:
-    """Runs functions on the trio thread. ``start`` and ``close`` bracket its life."""
+    """Runs functions on a trio thread, which lives until ``close``."""
 
     def __init__(self) -> None:
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=trio.run, args=(self._main,), name="hilum", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread and wait until trio runs in it."""
+        ready = threading.Event()
+        self._thread = threading.Thread(target=trio.run, args=(self._main, ready), name="hilum", daemon=True)
         self._thread.start()
-        self._ready.wait()
+        ready.wait()
 
-    async def _main(self) -> None:
-        self._token = trio.lowlevel.current_trio_token()
-        self._stop = trio.Event()
+    async def _main(self, ready: threading.Event) -> None:
+        self._soon = trio.lowlevel.current_trio_token().run_sync_soon
         async with trio.open_nursery() as self._nursery:
-            self._ready.set()
-            await self._stop.wait()
-            self._nursery.cancel_scope.cancel()
+            ready.set()
+            await trio.sleep_forever()
+
+    def close(self) -> None:
+        """End everything and wait for the thread."""
+        self._soon(self._nursery.cancel_scope.cancel)
+        self._thread.join()
 
     def submit(
         self, function: Callable[..., Awaitable[T]], *args: Any, **named: Any
@@ -54,65 +54,55 @@ class Portal:
                 with scope:
                     future.set_result(await function(*args, **named))
             except trio.Cancelled:
-                future.cancel()
                 raise
             except BaseException as error:
                 future.set_exception(error)
-            if not future.done():
-                future.cancel()
+            finally:
+                future.cancel()  # unless it has ended
 
-        self._token.run_sync_soon(functools.partial(self._nursery.start_soon, task))
-        return future, functools.partial(self._token.run_sync_soon, scope.cancel)
+        self._soon(self._nursery.start_soon, task)
+        return future, functools.partial(self._soon, scope.cancel)
 
-    def call(self, function: Callable[..., T], *args: Any, **named: Any) -> T:
-        """Call a plain function on the trio thread and wait for what it gives."""
+    def hold(
+        self, manager: AbstractAsyncContextManager[T]
+    ) -> tuple[Future[T], Callable[[], None], Callable[[], Future[None]]]:
+        """Enter a context manager in a task of its own; as trio demands, that task leaves it, too.
 
-        async def run() -> T:
-            return function(*args, **named)
+        Returns:
+            The future of what it yields, a function that gives up entering it, and one that leaves it and gives the
+            future of its end.
+        """
+        up: Future[T] = Future()
+        stop = trio.Event()
 
-        return self.submit(run)[0].result()
+        async def live() -> None:
+            try:
+                async with manager as value:
+                    up.set_result(value)
+                    await stop.wait()
+            except BaseException as error:
+                if up.done():
+                    raise
+                up.set_exception(error)
 
-    def close(self) -> None:
-        """End everything and wait for the thread."""
-        self._token.run_sync_soon(self._stop.set)
-        self._thread.join()
+        def leave() -> Future[None]:
+            self._soon(stop.set)
+            return over
 
-
-class Held:
-    """An async context manager that is entered and left in one task of the portal, as trio demands."""
-
-    def __init__(self, portal: Portal, manager: AbstractAsyncContextManager[Any]) -> None:
-        self._portal, self._manager = portal, manager
-        self._up: Future[Any] = Future()
-
-    def enter(self) -> tuple[Future[Any], Callable[[], None]]:
-        """Enter it; the future gives what it yields, the function gives up entering it."""
-        self._over, cancel = self._portal.submit(self._hold)
-        return self._up, cancel
-
-    async def _hold(self) -> None:
-        self._leave = trio.Event()
-        try:
-            async with self._manager as value:
-                self._up.set_result(value)
-                await self._leave.wait()
-        except BaseException as error:
-            if self._up.done():
-                raise
-            self._up.set_exception(error)
-
-    def leave(self) -> Future[None]:
-        """Leave it; the future ends when everything in it has ended."""
-        self._portal.call(self._leave.set)
-        return self._over
+        over, cancel = self.submit(live)
+        return up, cancel, leave
 
 
 class Proxy:
     """Stands on the host's side for a kernel, session or run, which is ``trio`` here.
 
     Its attributes are those of the object it stands for: a plain method is called on the trio thread, an async method, an
-    async iterator or an async context manager becomes what the host has for it.
+    async iterator or an async context manager becomes what the host has for it (``_run``, ``_iterate``, ``_hold``).
     """
+
+    _run: Any
+    _iterate: Any
+    _hold: Any
 
     def __init__(self, portal: Portal, target: Any) -> None:
         self._portal, self.trio = portal, target
@@ -121,9 +111,13 @@ class Proxy:
         value = getattr(self.trio, name)
         if inspect.iscoroutinefunction(value):
             return functools.partial(self._run, value)
-        if callable(value):
-            return lambda *args, **named: self._wrap(self._portal.call(value, *args, **named))
-        return self._wrap(value)
+        return functools.partial(self._call, value) if callable(value) else self._wrap(value)
+
+    def _call(self, function: Any, *args: Any, **named: Any) -> Any:
+        async def call() -> Any:
+            return function(*args, **named)
+
+        return self._wrap(self._portal.submit(call)[0].result())
 
     def _wrap(self, value: Any) -> Any:
         """Give a result to the host: our own objects as proxies, context managers as the host's kind."""
@@ -134,8 +128,3 @@ class Proxy:
         if isinstance(value, list):
             return [self._wrap(item) for item in value]
         return type(self)(self._portal, value) if type(value).__module__ in ("hilum.session", "hilum.kernel") else value
-
-    def _run(self, function: Any, *args: Any, **named: Any) -> Any:
-        raise AssertionError("the host's side says how to wait")
-
-    _iterate = _hold = _run

@@ -49,25 +49,15 @@ def pieces(agent: Agent, model: Model) -> Pieces:
 
 def request(agent: Agent, model: Model, attempt: int) -> Request:
     """Build the request for the next model call."""
-    known = pieces(agent, model)
-    return Request(
-        body=model.wire.body(known.head, known.messages),
-        layers=agent.conversation.sealed.layers,
-        tools=agent.conversation.sealed.tools,
-        messages=agent.conversation.messages,
-        session=agent.session.id,
-        agent=agent.name,
-        attempt=attempt,
-    )
+    sealed, messages, known = agent.conversation.sealed, agent.conversation.messages, pieces(agent, model)
+    body = model.wire.body(known.head, known.messages)
+    return Request(body, sealed.layers, sealed.tools, messages, agent.session.id, agent.name, attempt)
 
 
 async def layers(agent: Agent) -> list[Layer]:
     """Ask all plugins for their layers; a plugin that fails keeps its last good ones."""
-    hooks = agent.session.hooks
-    found: list[Layer] = []
-    if agent.profile.prompt:
-        found.append(Layer(5, "agent", agent.profile.prompt))
-    for plugin, value in await hooks.gather("build_prompt_layer", agent=agent):
+    found = [Layer(5, "agent", agent.profile.prompt)] if agent.profile.prompt else []
+    for plugin, value in await agent.session.hooks.gather("build_prompt_layer", agent=agent):
         if not isinstance(value, Fault):
             agent.good_layers[plugin] = (value,) if isinstance(value, Layer) else tuple(value)
         found += agent.good_layers.get(plugin, ())
@@ -84,7 +74,7 @@ def specs(agent: Agent) -> list[ToolSpec]:
             agent.session.hooks.report(Fault(tool.plugin, f"tool {tool.name}", error))
             del agent.session.tools[tool.name]
     if agent.session.expects_tools:
-        found += [tool.spec for tool in PAIR]
+        found += [tool.spec for tool in PAIR.values()]
     return found
 
 
@@ -96,8 +86,7 @@ async def seal(agent: Agent, cause: Literal["run", "trim", "mode", "model"], mod
 
 async def round_end(agent: Agent, notes: list[str], objected: bool = False) -> RoundEnded:
     """Close a round: add to its notes what changed in layers and tools since it was last told."""
-    conversation = agent.conversation
-    sealed = conversation.sealed
+    conversation, sealed = agent.conversation, agent.conversation.sealed
     if sealed.mode != agent.mode.name:  # the prompt is built anew before the next request
         return RoundEnded(notes=tuple(notes), objected=objected)
     told = {layer.name: layer.text for layer in sealed.layers} | conversation.told

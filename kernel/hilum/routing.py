@@ -6,41 +6,42 @@ where the process died.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+import attrs
 import msgspec
 import trio
 
 from hilum.errors import HilumError, ModelError, UsageError, unknown
 from hilum.events import ModelAnswered, ModelFailed, ModelStarted
 from hilum.hooks import FAULTS
-from hilum.messages import AssistantMessage, Text, Thinking, ToolCall
-from hilum.models import Alive, CallChunk, Done, Model, Provider, Request, TextChunk, ThinkingChunk
+from hilum.messages import AssistantMessage, ToolCall
+from hilum.models import CallChunk, Done, Model, Provider, Request, TextChunk, ThinkingChunk
 from hilum.prompt import request
 
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
-Action = Literal["retry", "fallback", "trim", "give_up"]
 # Retries by kind of failure, and the wait before each: the first, doubled each time.
 RETRIES = {"timeout": (1, 2.0), "rate_limit": (1, 30.0), "server": (3, 0.5), "broken": (3, 0.5), "connect": (3, 0.5)}
 LONGEST_WAIT = 120.0
 
 
+@attrs.define(eq=False)
 class Router:
     """Finds models by ``provider/name`` or by role.
 
     Args:
         roles: Role to model name; ``default`` is the session's model.
         fallback: Models to go on with when one is out of reach.
+        providers: Where models come from, by name.
     """
 
-    def __init__(self, roles: dict[str, str], fallback: Iterable[str]) -> None:
-        self.roles = roles
-        self.fallback = tuple(fallback)
-        self.providers: dict[str, Provider] = {}
-        self._models: dict[str, Model] = {}
+    roles: dict[str, str]
+    fallback: Sequence[str]
+    providers: dict[str, Provider] = attrs.field(factory=dict)
+    _models: dict[str, Model] = attrs.field(factory=dict)
 
     def add(self, provider: Provider) -> None:
         """Add a provider; of two with one name the first counts."""
@@ -110,6 +111,10 @@ class Router:
             await self.default()
         self.model(agent.model)
 
+    def current(self, agent: Agent) -> str:
+        """Name the model to ask next: the one the run has come to, else the agent's."""
+        return agent.run.model or self.chain(agent)[0]
+
     def chain(self, agent: Agent) -> list[str]:
         """The agent's model and what it may fall back to."""
         first = self.resolve(agent.model)
@@ -129,37 +134,20 @@ async def attempt(agent: Agent) -> ModelFailed | None:
     Returns:
         The failure as logged, ``None`` when the model answered.
     """
-    run = agent.conversation.run
-    assert run is not None
-    router = agent.session.kernel.router
-    name = run.model or router.chain(agent)[0]
-    number = run.attempt + 1
-    began = trio.current_time()
+    run, router = agent.run, agent.session.kernel.router
+    name, number, began = router.current(agent), run.attempt + 1, trio.current_time()
     try:
         model = router.model(name)
         sent = request(agent, model, number)
-        seq = agent.session.emit(ModelStarted(attempt=number, model=name, turn=run.turn + 1), agent)
+        seq = agent.emit(ModelStarted(attempt=number, model=name, turn=run.turn + 1))
         done, first = await _listen(agent, model, sent, seq)
-    except ModelError as error:
-        return _failed(agent, error, name, number)
-    except HilumError as error:
-        refused = ModelError(error.message, kind="request", hint=error.hint)
-        refused.code = error.code
-        return _failed(agent, refused, name, number)
     except FAULTS as error:
-        broken = ModelError(f"The gateway of {name} failed: {type(error).__name__}: {error}.", kind="gateway")
-        return _failed(agent, broken, name, number)
+        return _failed(agent, error, name, number)
     usage = done.usage
     if usage.cost is None and model.info.price is not None:
         usage = msgspec.structs.replace(usage, cost=model.info.price.cost(usage))
-    answer = ModelAnswered(
-        message=_tidy(done.message, name),
-        usage=usage,
-        first=first,
-        seconds=trio.current_time() - began,
-        sent=len(sent.body),
-    )
-    agent.session.emit(answer, agent)
+    message, seconds = _tidy(done.message, name), trio.current_time() - began
+    agent.emit(ModelAnswered(message=message, usage=usage, first=first, seconds=seconds, sent=len(sent.body)))
     return None
 
 
@@ -181,65 +169,57 @@ async def _listen(agent: Agent, model: Model, request: Request, seq: int) -> tup
                         session.delta(seq, agent, "thinking", text)
                     case CallChunk(call_id, _, arguments):
                         session.delta(seq, agent, "arguments", arguments, call_id)
-                    case Alive():
-                        pass
     if patience.cancelled_caught:
-        raise ModelError(
-            f"{model.info.name} sent nothing for {silence:g} seconds.",
-            kind="timeout",
-            hint="Check the network and the provider's status.",
-        )
+        hint = "Check the network and the provider's status."
+        raise ModelError(f"{model.info.name} sent nothing for {silence:g} seconds.", kind="timeout", hint=hint)
     raise ModelError(f"The stream of {model.info.name} broke off before the answer was complete.", kind="broken")
 
 
-def _failed(agent: Agent, error: ModelError, name: str, number: int) -> ModelFailed:
-    action, wait, following = decide(agent, error, name)
+def _failed(agent: Agent, error: BaseException, name: str, number: int) -> ModelFailed:
+    """Log a failure and what follows from it. What no gateway foresaw is not tried again."""
+    if not isinstance(error, HilumError):
+        error = ModelError(f"The gateway of {name} failed: {type(error).__name__}: {error}.", kind="gateway")
+    kind = error.kind if isinstance(error, ModelError) else "request"
     failed = ModelFailed(
-        attempt=number,
-        model=name,
-        kind=error.kind,
-        code=error.code,
-        message=error.message,
-        hint=error.hint,
-        action=action,
-        wait=wait,
-        next=following,
-    )
-    agent.session.emit(failed, agent)
+        attempt=number, model=name, kind=kind, code=error.code, message=error.message, hint=error.hint,
+        **_decide(agent, kind, getattr(error, "retry_after", None), name),
+    )  # fmt: skip
+    agent.emit(failed)
     return failed
 
 
-def decide(agent: Agent, error: ModelError, name: str) -> tuple[Action, float, str]:
+def _decide(agent: Agent, kind: str, asked: float | None, name: str) -> dict[str, Any]:
     """Decide what follows a failure.
 
+    Args:
+        agent: Whose request failed.
+        kind: How, see ``ModelError``.
+        asked: Seconds the provider asks to wait, if it does.
+        name: The model that failed.
+
     Returns:
-        What to do, the seconds to wait before it, and the model to go on with (for ``fallback``).
+        ``action``, and where it needs them ``wait`` and ``next``, of ``ModelFailed``.
     """
-    run = agent.conversation.run
-    assert run is not None
-    if error.kind == "too_long" and not run.failures.get("too_long"):
-        return "trim", 0.0, ""
-    most, wait = RETRIES.get(error.kind, (0, 0.0))
-    before = run.failures.get(error.kind, 0)
-    wait = wait * 2**before if error.retry_after is None else error.retry_after
-    if before < most and wait <= LONGEST_WAIT:
-        return "retry", wait, ""
-    if error.kind in RETRIES:
+    before = agent.run.failures.get(kind, 0)
+    if kind == "too_long" and not before:
+        return {"action": "trim"}
+    if kind in RETRIES:
+        most, first = RETRIES[kind]
+        wait = first * 2**before if asked is None else asked
+        if before < most and wait <= LONGEST_WAIT:
+            return {"action": "retry", "wait": wait}
         chain = agent.session.kernel.router.chain(agent)
-        rest = chain[chain.index(name) + 1 :] if name in chain else []
-        if rest:
-            return "fallback", 0.0, rest[0]
-    return "give_up", 0.0, ""
+        if name in chain[:-1]:
+            return {"action": "fallback", "next": chain[chain.index(name) + 1]}
+    return {"action": "give_up"}
 
 
 def _tidy(message: AssistantMessage, name: str) -> AssistantMessage:
     """Name the model, and give calls ids that are unique in the answer (some servers repeat or omit them)."""
-    seen: set[str] = set()
-    parts: list[Text | Thinking | ToolCall] = []
-    for index, part in enumerate(message.parts):
+    parts, seen = list(message.parts), set()
+    for index, part in enumerate(parts):
         if isinstance(part, ToolCall):
             identity = part.id if part.id and part.id not in seen else f"{part.id or 'call'}-{index}"
             seen.add(identity)
-            part = msgspec.structs.replace(part, id=identity)
-        parts.append(part)
+            parts[index] = msgspec.structs.replace(part, id=identity)
     return msgspec.structs.replace(message, parts=tuple(parts), model=name)

@@ -6,8 +6,9 @@ Faces send commands (``prompt``, ``answer``, ``stop``, ``set`` …) and read ``e
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -19,18 +20,16 @@ import trio
 from hilum import __version__
 from hilum import events as ev
 from hilum.agents import Agent, Mode, Profile, ToolFilter
-from hilum.context import ContextRequest, fit, render
 from hilum.errors import HilumError, StoreError, ToolDenied, ToolError, UsageError, unknown
 from hilum.hooks import FAULTS, Fault, Table, implementations
-from hilum.hookspecs import Interpretation
 from hilum.journal import Journal, Reader
-from hilum.lifespans import Lifespan
+from hilum.lifespans import Lifespans
 from hilum.loop import drive, give_up
-from hilum.messages import Block, Text, UserMessage, writable
+from hilum.messages import writable
 from hilum.plugins import Plugin
 from hilum.processes import Command, Processes
 from hilum.settings import KernelSettings, Settings
-from hilum.store import Log
+from hilum.store import Log, SessionInfo
 from hilum.tools import Tool, injected
 from hilum.workspace import Workspace
 
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from hilum.kernel import Kernel
 
 T = TypeVar("T")
+POLICIES = ("ask_first", "auto", "readonly")
 
 
 @attrs.define(eq=False)
@@ -98,33 +98,25 @@ class Session:
     """
 
     def __init__(
-        self,
-        kernel: Kernel,
-        log: Log,
-        session: str,
-        workspace: Workspace,
-        kind: str,
-        settings: Settings,
-        halves: trio.Nursery,
+        self, kernel: Kernel, log: Log, info: SessionInfo, root: Path, settings: Settings, halves: trio.Nursery
     ) -> None:
-        self.id, self.kernel, self.workspace, self.kind = session, kernel, workspace, kind
+        self.id, self.kernel, self.workspace, self.kind = info.id, kernel, Workspace(root), info.kind
         self.options = settings.get(KernelSettings)
         self._settings, self._halves, self.journal = settings, halves, Journal(log)
         self.work: trio.Nursery = halves
         self.hooks: Table = kernel.host.table.copy(self.report)
-        self.processes = Processes(kernel.warden, self._wrap, str(workspace.root))
+        self.processes = Processes(kernel.warden, self._wrap, str(root))
         self.modes: dict[str, Mode] = {"agent": Mode("agent")}
         self.model, self.approve, self._mode = self.options.model, self.options.approve, self.options.mode
         self.agents: dict[str, Agent] = {}
         self.tools: dict[str, Tool] = {}
-        self.grants: set[str] = set()
         self.expects_tools = False
-        self._lifespans: list[Lifespan] = []
+        self._lifespans = Lifespans("open_session", self, self.crashed)
         self._runs: dict[str, Run] = {}
         self._working: set[str] = set()
-        self._waiting: dict[str, trio.Event] = {}
+        self._waiting: dict[str, tuple[Agent, trio.Event]] = {}
         self._locks: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
-        self._flights: dict[str, set[trio.CancelScope]] = {}
+        self._flights: dict[trio.CancelScope, str] = {}
 
     # --- events -------------------------------------------------------------------------------------------------------
 
@@ -137,7 +129,7 @@ class Session:
         Raises:
             StoreError: It could not be written; the session takes no more events.
         """
-        seq, now = self.journal.last + 1, self.now()
+        seq, now = self.journal.last + 1, time.time()
         events = [msgspec.structs.replace(event, seq=seq, at=now)]
         if agent is not None:
             conversation = agent.conversation
@@ -163,10 +155,6 @@ class Session:
                 self.journal.drop(event.agent)
                 if run := self._runs.pop(event.run, None):
                     run.finish(event)
-            case ev.ApprovalAnswered(id=ask):
-                self._grant(event)
-                if ask in self._waiting:
-                    self._waiting[ask].set()
 
     def delta(self, seq: int, agent: Agent, kind: str, text: str, call_id: str = "") -> None:
         """Show a piece of output that belongs to the event ``seq``. It is not stored."""
@@ -180,12 +168,7 @@ class Session:
             after: Sequence number of the last event already known.
             deltas: Also give output on its way, as ``Delta``; a late reader gets the text so far, then what is added.
         """
-        return self.journal.read(after, deltas=deltas)
-
-    @staticmethod
-    def now() -> float:
-        """Unix time in seconds."""
-        return time.time()
+        return Reader(self.journal, after, deltas)
 
     def note(self, name: str, **data: Any) -> None:
         """Write a fact of a plugin's own, named ``plugin.what``, with plain data."""
@@ -208,7 +191,7 @@ class Session:
             raise self.journal.broken
         text = writable(text)
         meant = await self.hooks.first("interpret_prompt", session=self, text=text)
-        if isinstance(meant, Interpretation):
+        if meant is not None:
             text, agent = meant.text, meant.agent if meant.agent != "main" else agent
             if meant.reply is not None:
                 run = Run("", agent, self, reply=meant.reply)
@@ -245,13 +228,10 @@ class Session:
         """
         resumed = []
         for agent in self.agents.values():
-            run = agent.conversation.run
-            for identity in [run.id if run else "", *(entry[0] for entry in agent.conversation.queue)]:
-                if identity and identity not in self._runs:
-                    self._runs[identity] = Run(identity, agent.name, self)
-                    resumed.append(self._runs[identity])
-            if agent.conversation.run or agent.conversation.queue:
-                self._start(agent, {})
+            new = [Run(run, agent.name, self) for run in agent.conversation.pending if run not in self._runs]
+            self._runs |= {run.id: run for run in new}
+            resumed += new
+            self._start(agent, {})
         return resumed
 
     def stop(self, agent: str = "") -> None:
@@ -276,22 +256,12 @@ class Session:
         Raises:
             UsageError: No such approval is open: it was answered, ran out, or its run ended.
         """
-        for actor in self.agents.values():
-            run = actor.conversation.run
-            for state in run.calls.values() if run else ():
-                if state.asked and state.asked.id == approval and not state.answered and approval in self._waiting:
-                    given = ev.ApprovalAnswered(id=approval, accepted=accepted, reason=reason, remember=remember)  # type: ignore[arg-type]
-                    self.emit(given, actor)
-                    return
-        raise UsageError(
-            f"There is no open approval {approval!r}.", code="E_UNKNOWN", hint="It was answered or ran out."
-        )
-
-    def _grant(self, event: ev.ApprovalAnswered) -> None:
-        if event.accepted and event.remember == "session":
-            run = self.agents[event.agent].conversation.run
-            calls = run.calls.values() if run else ()
-            self.grants |= {s.asked.call.name for s in calls if s.asked and s.asked.id == event.id}
+        if approval not in self._waiting:
+            raise UsageError(f"There is no open approval {approval!r}.", hint="It was answered or ran out.")
+        given = ev.ApprovalAnswered(id=approval, accepted=accepted, reason=reason, remember=remember)  # type: ignore[arg-type]
+        agent, answered = self._waiting.pop(approval)
+        self.emit(given, agent)
+        answered.set()
 
     def set(self, *, mode: str | None = None, model: str | None = None, approve: str | None = None) -> None:
         """Change what holds from the next turn on.
@@ -299,18 +269,17 @@ class Session:
         Raises:
             UsageError: There is no such mode, model or policy.
         """
-        if mode is not None and mode not in self.modes:
-            raise unknown("mode", mode, self.modes)
+        for kind, name, known in (("mode", mode, self.modes), ("approval policy", approve, POLICIES)):
+            if name is not None and name not in known:
+                raise unknown(kind, name, known)
         if model is not None:
             self.kernel.router.model(model)
-        if approve is not None and approve not in ("ask_first", "auto", "readonly"):
-            raise unknown("approval policy", approve, ("ask_first", "auto", "readonly"))
         change = ev.SessionChanged(
             mode=mode if mode != self._mode else None,
             model=model if model != self.model else None,
             approve=approve if approve != self.approve else None,
         )
-        if (change.mode, change.model, change.approve) != (None, None, None):
+        if change != ev.SessionChanged():
             self.emit(change)
             self._change(change)
 
@@ -321,6 +290,11 @@ class Session:
             for agent in self.agents.values():
                 if agent.conversation.run:
                     agent.conversation.run.model = ""
+
+    @property
+    def grants(self) -> frozenset[str]:
+        """Names of tools whose calls the user lets run unasked until the session ends."""
+        return frozenset(name for agent in self.agents.values() for name in agent.conversation.grants)
 
     def add_mode(self, mode: Mode) -> None:
         """Add a mode, or replace the one of that name."""
@@ -352,10 +326,9 @@ class Session:
 
     async def _work(self, agent: Agent, state: dict[str, object]) -> None:
         """Work on the agent's run and its waiting prompts, one after another."""
-        conversation = agent.conversation
         try:
-            while conversation.phase != "idle" or conversation.queue:
-                await drive(agent, self._begin, state)
+            while agent.conversation.pending:
+                await drive(agent, state)
                 state = {}
         except StoreError as error:
             for run in self._runs.values():
@@ -363,53 +336,35 @@ class Session:
         finally:
             self._working.discard(agent.name)
 
-    async def _begin(self, agent: Agent, state: dict[str, object]) -> None:
-        """Start the run of the next waiting prompt, with the context gathered for it."""
-        identity, text = agent.conversation.queue[0]
-        model = self.kernel.router.chain(agent)[0]
-        window = self.kernel.router.model(model).info.window
-        request = ContextRequest(text, budget=window // 4, state=state)
-        blocks: list[Block] = []
-        for _, found in await self.hooks.gather("gather_context", agent=agent, request=request):
-            if not isinstance(found, Fault):
-                blocks += [found] if isinstance(found, Block) else found
-        parts = [Text(render(block), f"context:{block.type}") for block in fit(blocks, request.budget)]
-        message = UserMessage((Text(text), *parts))
-        self.emit(ev.RunStarted(text=text, message=message, model=model, mode=agent.mode.name), agent, identity)
-
     @contextmanager
-    def waiting(self, approval: str) -> Iterator[trio.Event]:
+    def waiting(self, agent: Agent, approval: str) -> Iterator[trio.Event]:
         """Register an open approval; the event is set when it is answered."""
-        self._waiting[approval] = event = trio.Event()
+        _, event = self._waiting[approval] = agent, trio.Event()
         try:
             yield event
         finally:
-            del self._waiting[approval]
+            self._waiting.pop(approval, None)
 
     @contextmanager
-    def in_flight(self, plugin: str) -> Iterator[trio.CancelScope]:
-        """Register a running call of a plugin, so that it ends when the plugin crashes."""
-        flights = self._flights.setdefault(plugin, set())
-        with trio.CancelScope() as scope:
-            flights.add(scope)
+    def in_flight(self, plugin: str, deadline: float) -> Iterator[trio.CancelScope]:
+        """Register a running call of a plugin, so that it ends at its deadline, or when the plugin crashes."""
+        with trio.CancelScope(deadline=deadline) as scope:
+            self._flights[scope] = plugin
             try:
                 yield scope
             finally:
-                flights.discard(scope)
+                del self._flights[scope]
 
-    def write_key(self, path: object) -> str:
-        """Name what a path parameter of a writing tool leads to, so that two names of one file are one."""
-        try:
-            return str(self.workspace.resolve(str(path)))
-        except ToolError:
-            return str(path)
+    def write_locks(self, paths: Iterable[object]) -> list[trio.Lock]:
+        """Give the locks of files, to be taken in this order; calls that write one file run one after another."""
 
-    def write_lock(self, key: str) -> trio.Lock:
-        """Give the lock of a file; calls that write it run one after another."""
-        lock = self._locks.get(key)
-        if lock is None:
-            lock = self._locks[key] = trio.Lock()
-        return lock
+        def key(path: str) -> str:  # two names of one file are one
+            try:
+                return str(self.workspace.resolve(path))
+            except ToolError:
+                return path
+
+        return [self._locks.setdefault(name, trio.Lock()) for name in sorted({key(str(path)) for path in paths})]
 
     async def _wrap(self, command: Command) -> Command:
         if reason := self.hooks.refusal():
@@ -428,7 +383,7 @@ class Session:
 
     def half(self, kind: type[T]) -> T | None:
         """Give another plugin's half by its type, ``None`` if that plugin is not there."""
-        return next((ls.half for ls in self._lifespans if isinstance(ls.half, kind)), None)
+        return self._lifespans.half(kind)
 
     def report(self, fault: Fault) -> None:
         """Write a fault down; when it switched a plugin off, take the plugin's tools out."""
@@ -437,18 +392,13 @@ class Session:
         if self.journal.broken is None:
             self.emit(event)
         if fault.switched_off:
-            self._take_out(fault.plugin)
+            for scope in [scope for scope, plugin in self._flights.items() if plugin == fault.plugin]:
+                scope.cancel()
+            self.tools = {name: tool for name, tool in self.tools.items() if tool.plugin != fault.plugin}
 
     def crashed(self, plugin: str, error: BaseException) -> None:
         """A plugin's lifespan failed: its calls in flight and everything it gave end with it."""
-        fault = Fault(plugin, "lifespan", error, switched_off=True)
-        self.hooks.remove(plugin, f"it crashed: {fault}")
-        self.report(fault)
-
-    def _take_out(self, plugin: str) -> None:
-        for scope in list(self._flights.get(plugin, ())):
-            scope.cancel()
-        self.tools = {name: tool for name, tool in self.tools.items() if tool.plugin != plugin}
+        self.hooks.fault(plugin, "lifespan", error, "it crashed")
 
     def tools_changed(self) -> None:
         """Ask all plugins for their tools again. Agents are told at the end of the round."""
@@ -465,47 +415,37 @@ class Session:
         """Open the plugins' halves, fold the events known so far, and make the main agent."""
         events = self.journal.read_all()
         if not events:
-            root = str(self.workspace.root)
-            self.emit(ev.SessionOpened(session=self.id, workspace=root, kind=self.kind, version=__version__))
+            where = str(self.workspace.root)
+            self.emit(ev.SessionOpened(session=self.id, workspace=where, kind=self.kind, version=__version__))
         for index, plugin in enumerate(self.kernel.host.plugins.values()):
-            function = getattr(plugin.module, "open_session", None)
-            if plugin.state == "ready" and hasattr(function, "hilum_impl"):
-                await self._open_half(plugin, index, function)
+            await self._open_half(plugin, index)
         self.tools_changed()
         for event in events:
             self._replay(event)
         if "main" not in self.agents:
             self.add_agent(Profile())
 
-    async def _open_half(self, plugin: Plugin, index: int, function: Any) -> None:
-        lifespan = Lifespan(plugin.name)
-        specs = self.hooks.specs
+    async def _open_half(self, plugin: Plugin, index: int) -> None:
         try:
-            half = await lifespan.open(self._halves, function, (self,), specs["open_session"].deadline, self.crashed)
-            self._lifespans.append(lifespan)
+            half = await self._lifespans.open(plugin, self._halves)
             if half is not None:
-                for hook, impl in list(implementations(half, plugin.name, index, specs, half=True)):
+                for hook, impl in list(implementations(half, plugin.name, index, self.hooks.specs, half=True)):
                     self.hooks.add(hook, impl)
         except FAULTS as error:
-            fault = Fault(plugin.name, "open_session", error, switched_off=True)
-            self.hooks.remove(plugin.name, f"it could not be opened: {fault}")
-            self.report(fault)
+            self.hooks.fault(plugin.name, "open_session", error, "it could not be opened")
 
     def _replay(self, event: ev.AnyEvent) -> None:
         if isinstance(event, ev.AgentStarted):
-            profile = self.kernel.restore(Profile, event.profile)
+            profile = msgspec.convert(event.profile, Profile)
             self.agents[event.agent] = Agent(event.agent, self, profile, event.parent)
         elif isinstance(event, ev.SessionChanged):
             self._change(event)
         elif event.agent in self.agents:
             self.agents[event.agent].conversation.apply(event)
-            if isinstance(event, ev.ApprovalAnswered):
-                self._grant(event)
 
     async def close(self) -> None:
         """Close the halves in reverse order, then the log; readers end."""
-        for lifespan in reversed(self._lifespans):
-            await lifespan.close()
+        await self._lifespans.close()
         for run in self._runs.values():
             run.finish(None, HilumError("The session was closed before the run ended.", code="E_INTERRUPTED"))
         await self.journal.close()

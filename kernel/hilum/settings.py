@@ -95,7 +95,7 @@ def section(name: str | None = None) -> Callable[[type[T]], type[T]]:
         if name is not None:
             made.__section__ = name
             if missing := _required(made):
-                raise PluginError(f"Settings [{name}]: {', '.join(missing)} needs a default.", plugin=name)
+                raise PluginError(f"Settings [{name}]: {', '.join(missing)} needs a default.")
         return made  # type: ignore[no-any-return]
 
     return make
@@ -285,9 +285,7 @@ def _expected(kind: Any, info: Info) -> str:
     if get_origin(kind) is list:
         each = _expected(get_args(kind)[0], Info())
         return f"a list of {each[2:]}s" if each.startswith("a ") else f"a list, each {each}"
-    if attrs.has(kind) or get_origin(kind) is dict:
-        return "a table"
-    return _EXPECTED.get(kind, str(kind)) + ("" if info.minimum is None else f" of at least {info.minimum:g}")
+    return _EXPECTED.get(kind, "a table") + ("" if info.minimum is None else f" of at least {info.minimum:g}")
 
 
 @attrs.frozen
@@ -298,7 +296,7 @@ class _Reader:
         where: The source, to name in problems.
         problems: Takes what is wrong, one line for each place.
         project: Whether it is a project's file.
-        whole: Whether this is what all sources say together: checked already, and ready to make the classes of.
+        whole: Whether this is what all sources say together, ready to make the classes of.
         leaves: Takes the right single values by dotted key.
     """
 
@@ -327,11 +325,11 @@ class _Reader:
             if any(each is attrs.NOTHING for each in value):
                 return attrs.NOTHING
             info = info._replace(secret=info.secret or any(each.secret for _, each in within.leaves.values()))
-        elif not self.whole and not _fits(kind, value, info):
+        elif not _fits(kind, value, info):
             found = "a value that is not shown" if info.secret else reprlib.repr(value)
             return self._wrong(key, f"found {found}, expected {_expected(kind, info)}")
         self.leaves[key] = value, info
-        return float(value) if kind is float and not self.whole else value
+        return float(value) if kind is float else value
 
     def _table(self, kind: Any, value: Mapping[str, Any], key: str, known: Members) -> Any:
         right = {}
@@ -363,7 +361,6 @@ class Explained(NamedTuple):
     The value of a secret is ``set`` or ``not set``.
     """
 
-    section: str
     key: str
     value: object
     source: str
@@ -373,11 +370,16 @@ class Explained(NamedTuple):
 
 @attrs.frozen
 class Settings:
-    """All sections with their effective values; ``problems`` is what was wrong, where ``load`` does not raise."""
+    """All sections with their effective values.
 
+    Attributes:
+        explained: Every effective value with its source, in the order of declaration.
+        problems: What was wrong, where ``load`` does not raise.
+    """
+
+    explained: list[Explained]
     problems: list[str]
     _sections: dict[str, Any]
-    _origin: dict[str, str]
 
     def get(self, kind: type[T]) -> T:
         """Give a section by its class.
@@ -388,20 +390,8 @@ class Settings:
         name = getattr(kind, "__section__", kind.__name__)
         if not isinstance(found := self._sections.get(name), kind):
             hint = "A section must be an attribute of its plugin's module."
-            raise PluginError(f"No settings were loaded for {kind.__name__}.", plugin=name, hint=hint)
+            raise PluginError(f"No settings were loaded for {kind.__name__}.", hint=hint)
         return found
-
-    def explain(self) -> list[Explained]:
-        """Give every effective value with its source, in the order of declaration."""
-        rows = []
-        for table, instance in self._sections.items():
-            reader = _Reader("", [], whole=True)
-            reader.read((type(instance), Info()), attrs.asdict(instance), table)
-            for key, (value, info) in reader.leaves.items():
-                shown = ("set" if value else "not set") if info.secret else value
-                name, source = key.removeprefix(f"{table}."), self._origin.get(key, "default")
-                rows.append(Explained(table, name, shown, source, info.help, info.secret))
-        return rows
 
 
 def load(
@@ -431,7 +421,7 @@ def load(
     for cls in sections:
         name: str = cls.__section__  # type: ignore[attr-defined]
         if by_name.setdefault(name, cls) is not cls:
-            raise PluginError(f"Two classes declare the settings section [{name}].", plugin=name)
+            raise PluginError(f"Two classes declare the settings section [{name}].")
     top = members(by_name.get(""), (), Info()) or {}
     root: dict[str, Any] = {name: (cls, Info()) for name, cls in by_name.items() if name} | top
     problems: list[str] = []
@@ -447,16 +437,19 @@ def load(
         data = {n: v for n, v in source.data.items() if n in root or (known is not None and n not in known)}
         tree = _merge(tree, reader.read((root, Info()), data))
         origin |= dict.fromkeys(reader.leaves, source.name)
-    values = {name: cls() for name, cls in by_name.items()}
+    values, rows = {}, []
     for name, cls in by_name.items():
-        if given := tree.get(name) if name else {n: v for n, v in tree.items() if n in top}:
-            where = ", ".join(dict.fromkeys(s for key, s in origin.items() if key.startswith(f"{name}.")))
-            merged = _merge(attrs.asdict(values[name]), given)
-            made = _Reader(where, problems, whole=True).read((cls, Info()), merged, name)
-            values[name] = values[name] if made is attrs.NOTHING else made
+        given = tree.get(name, {}) if name else {key: tree[key] for key in top if key in tree}
+        where = ", ".join(dict.fromkeys(s for key, s in origin.items() if key.startswith(f"{name}.")))
+        reader = _Reader(where, problems, whole=True)
+        made = reader.read((cls, Info()), _merge(attrs.asdict(cls()), given), name)
+        values[name] = cls() if made is attrs.NOTHING else made
+        for key, (value, info) in reader.leaves.items():
+            shown = ("set" if value else "not set") if info.secret else value
+            rows.append(Explained(key, shown, origin.get(key, "default"), info.help, info.secret))
     if problems and strict:
         raise SettingsError(problems, hint="hilum config shows all settings and where they come from.")
-    return Settings(problems, values, origin)
+    return Settings(rows, problems, values)
 
 
 def _merge(low: Any, high: Any) -> Any:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal
 
 import attrs
@@ -37,7 +38,6 @@ class RunState:
     """The run an agent is on: its turn, its open calls, what it used."""
 
     id: str
-    text: str
     began: float
     model: str = ""
     turn: int = 0
@@ -49,7 +49,6 @@ class RunState:
     answer: str = ""
     usage: Usage = Usage()
     calls: dict[str, CallState] = attrs.field(factory=dict)
-    finished: int = 0
     cause: Literal["run", "trim", "mode", "model"] = "run"
 
 
@@ -57,26 +56,26 @@ class RunState:
 class Strikes:
     """Failures in a row: of one tool with one code, and of one call repeated unchanged."""
 
-    codes: dict[tuple[str, str], int] = attrs.field(factory=dict)
-    repeats: dict[tuple[str, str], int] = attrs.field(factory=dict)
+    codes: Counter[tuple[str, str]] = attrs.field(factory=Counter)
+    repeats: Counter[tuple[str, str]] = attrs.field(factory=Counter)
 
     def count(self, call: ToolCall, code: str) -> None:
         """Count the outcome of a call; success clears the tool's strikes."""
         same = call.name, call.arguments
         if code:
-            self.repeats[same] = self.repeats.get(same, 0) + 1
-            self.codes[_strike(call.name, code)] = self.of(call.name, code) + 1
+            self.repeats[same] += 1
+            self.codes[_strike(call.name, code)] += 1
         else:
-            self.repeats.pop(same, None)
-            self.codes = {strike: count for strike, count in self.codes.items() if strike[0] != call.name}
+            del self.repeats[same]
+            self.codes = Counter({strike: count for strike, count in self.codes.items() if strike[0] != call.name})
 
     def of(self, tool: str, code: str) -> int:
         """How often in a row this tool failed with this code."""
-        return self.codes.get(_strike(tool, code), 0)
+        return self.codes[_strike(tool, code)]
 
     def repeated(self, call: ToolCall) -> int:
         """How often this very call failed."""
-        return self.repeats.get((call.name, call.arguments), 0)
+        return self.repeats[call.name, call.arguments]
 
 
 def _strike(tool: str, code: str) -> tuple[str, str]:
@@ -116,6 +115,14 @@ class Conversation:
         fold = getattr(self, f"_{type(event).__struct_config__.tag}", None)
         if fold is not None and (self.run is not None or isinstance(event, _ALWAYS)):
             fold(event, self.run)
+        if self.run is not None and self.phase in ("call", "round"):
+            waiting = any(s.asked and not s.answered and not s.done for s in self.run.calls.values())
+            self.state = "waiting_for_approval" if waiting else "waiting_for_tool"
+
+    @property
+    def pending(self) -> list[str]:
+        """Ids of the run it is on and of those that wait."""
+        return [*([self.run.id] if self.run else []), *(identity for identity, _ in self.queue)]
 
     def open_calls(self) -> list[CallState]:
         """The calls of the last answer that have not ended, in call order."""
@@ -128,7 +135,7 @@ class Conversation:
 
     def _run_started(self, event: ev.RunStarted, run: RunState | None) -> None:
         self.queue = [entry for entry in self.queue if entry[0] != event.run]
-        self.run = RunState(event.run, event.text, event.at, event.model)
+        self.run = RunState(event.run, event.at, event.model)
         self.messages.append(event.message)
         self.strikes = Strikes()
         self.phase, self.state = "seal", "preparing"
@@ -156,7 +163,7 @@ class Conversation:
             run.model, run.failures = event.next, {}
 
     def _model_answered(self, event: ev.ModelAnswered, run: RunState) -> None:
-        run.turn, run.attempt, run.finished, run.failures, run.trims = run.turn + 1, 0, 0, {}, 0
+        run.turn, run.attempt, run.failures, run.trims = run.turn + 1, 0, {}, 0
         run.usage += event.usage
         self.usage += event.usage
         if event.sent and event.usage.input:  # what the provider counted corrects the estimate of tokens
@@ -165,12 +172,9 @@ class Conversation:
         run.calls = {call.id: CallState(call) for call in event.message.calls}
         self.messages.append(event.message)
         self.phase = "call" if run.calls else "check"
-        if run.calls:
-            self.state = "waiting_for_tool"
 
     def _approval_asked(self, event: ev.ApprovalAsked, run: RunState) -> None:
         run.calls[event.call.id].asked, run.calls[event.call.id].answered = event, None
-        self._await(run)
 
     def _approval_answered(self, event: ev.ApprovalAnswered, run: RunState) -> None:
         for state in run.calls.values():
@@ -178,29 +182,20 @@ class Conversation:
                 state.answered = event
                 if event.accepted and event.remember == "session":
                     self.grants.add(state.asked.call.name)
-        self._await(run)
 
     def _call_started(self, event: ev.CallStarted, run: RunState) -> None:
         run.calls[event.call.id].started = event
-        self._await(run)
 
     def _call_done(self, event: ev.CallDone, run: RunState) -> None:
         state = run.calls[event.result.call_id]
         state.done = event
         self.strikes.count(state.call, event.result.code)
-        run.finished += 1
-        if run.finished == len(run.calls):
+        if not self.open_calls():
             self.phase = "round"
-        self._await(run)
-
-    def _await(self, run: RunState) -> None:
-        waiting = any(s.asked and not s.answered and not s.done for s in run.calls.values())
-        self.state = "waiting_for_approval" if waiting else "waiting_for_tool"
 
     def _round_ended(self, event: ev.RoundEnded, run: RunState) -> None:
         if run.calls:
-            done = (state.done for state in run.calls.values())
-            self.messages.append(ToolMessage(tuple(d.result for d in done if d)))
+            self.messages.append(ToolMessage(tuple(state.done.result for state in run.calls.values() if state.done)))
         if event.notes:
             self.messages.append(NoteMessage("\n\n".join(event.notes)))
         run.objections += event.objected

@@ -5,16 +5,17 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import textwrap
 import typing
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import attrs
 import msgspec
 
 from hilum.errors import PluginError, ToolError
-from hilum.messages import Image, Text, ToolSpec, writable
+from hilum.messages import Image, ToolSpec
 
 if TYPE_CHECKING:
     from hilum.processes import Processes
@@ -47,10 +48,6 @@ class Output:
     data: Mapping[str, Any] = attrs.field(factory=dict)
     code: str = ""
 
-    def parts(self, source: str) -> tuple[Text | Image, ...]:
-        """Give the parts of the result, marked with their source."""
-        return (Text(writable(self.text), source), *self.images)
-
 
 @attrs.define(eq=False)
 class Call:
@@ -65,6 +62,7 @@ class Call:
         workspace: The folder the session works in.
         processes: The only way to start a process.
         deadline: ``trio.current_time`` at which the call is cancelled.
+        emit: Shows output while the call runs. It reaches faces, not the model, and is not stored.
     """
 
     id: str
@@ -75,14 +73,14 @@ class Call:
     workspace: Workspace
     processes: Processes
     deadline: float
-    _emit: Callable[[str], None]
-
-    def emit(self, text: str) -> None:
-        """Show output while the call runs. It reaches faces, not the model, and is not stored."""
-        self._emit(text)
+    emit: Callable[[str], None]
 
 
 injected[Call] = lambda call: call
+
+
+def _names(names: Names) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 @attrs.define(eq=False)
@@ -108,7 +106,7 @@ class Tool:
     risk: Risk = "execute"
     effect: Effect = "once"
     timeout: Timeout = DEFAULT_TIMEOUT
-    writes: tuple[str, ...] = ()
+    writes: tuple[str, ...] = attrs.field(default=(), converter=_names)
     schema: dict[str, Any] | None = None
     plugin: str = ""
     # Bound copies of one tool share the signature that was read for the first of them.
@@ -149,19 +147,16 @@ class Tool:
             ToolError: ``"E_BAD_ARGS"``, with a message that names the place.
         """
         try:
-            raw = msgspec.json.decode(arguments or "{}")
+            raw = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeError) as error:
-            raise ToolError(f"The arguments of {self.name} are not valid JSON: {error}.", code="E_BAD_ARGS") from None
-        if not isinstance(raw, dict):
-            raise ToolError(f"The arguments of {self.name} must be a JSON object.", code="E_BAD_ARGS")
+            problem = f"The arguments of {self.name} are not valid JSON, or not a JSON object: {error}."
+            raise ToolError(problem, code="E_BAD_ARGS") from None
         if self.schema is not None:
             return raw
-        struct, schema = self.signature.struct, self.signature.schema
-        problem = ""
+        schema, problem = self.signature.schema, ""
         for mended in (dict, _unquote):
             try:
-                checked = msgspec.convert(mended(raw), struct)
-                return {name: getattr(checked, name) for name in struct.__struct_fields__}
+                return msgspec.structs.asdict(msgspec.convert(mended(raw), self.signature.struct))
             except msgspec.ValidationError as error:
                 problem = problem or str(error)
         takes = [n if n in schema.get("required", ()) else f"{n} (optional)" for n in schema["properties"]]
@@ -186,22 +181,21 @@ class Tool:
         return value if isinstance(value, Output) else Output(msgspec.json.encode(value).decode())
 
 
+class Options(TypedDict, total=False):
+    """What ``tool`` takes."""
+
+    risk: Risk
+    effect: Effect
+    timeout: Timeout
+    writes: Names
+    name: str
+
+
 @overload
 def tool(function: Callable[..., Any], /) -> Tool: ...
 @overload
-def tool(
-    *, risk: Risk = ..., effect: Effect = ..., timeout: Timeout = ..., writes: Names = ..., name: str = ...
-) -> Callable[[Callable[..., Any]], Tool]: ...
-def tool(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    risk: Risk = "execute",
-    effect: Effect = "once",
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    writes: Names = (),
-    name: str = "",
-) -> Tool | Callable[[Callable[..., Any]], Tool]:
+def tool(**options: Unpack[Options]) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a function or method: its name, docstring and signature are the tool's.
 
     Parameters annotated ``Call``, ``Session`` or ``Agent`` are injected; all others come from the model and need an
@@ -210,19 +204,17 @@ def tool(
 
     Args:
         function: The function, when used without parentheses.
-        risk: What it touches: ``read``, ``write``, ``execute`` (default) or ``network``.
-        effect: What repeating it would do: ``pure``, ``idempotent`` or ``once`` (default).
-        timeout: Seconds, or a function of the arguments that gives seconds.
-        writes: Parameters that hold paths it writes.
-        name: Name for the model, when it should differ from the function's.
+        options: By name, all of them optional:
+            ``risk``, what it touches: ``read``, ``write``, ``execute`` (default) or ``network``;
+            ``effect``, what repeating it would do: ``pure``, ``idempotent`` or ``once`` (default);
+            ``timeout``, seconds, or a function of the arguments that gives seconds;
+            ``writes``, parameters that hold paths it writes;
+            ``name``, name for the model, when it should differ from the function's.
     """
-
-    def make(function: Callable[..., Any]) -> Tool:
-        names = (writes,) if isinstance(writes, str) else tuple(writes)
-        description = _split_docstring(inspect.getdoc(function) or "")[0]
-        return Tool(name or function.__name__, description, function, risk, effect, timeout, names)
-
-    return make if function is None else make(function)
+    if function is None:
+        return functools.partial(tool, **options)
+    named = {"name": function.__name__, **options}
+    return Tool(description=_split_docstring(inspect.getdoc(function) or "")[0], function=function, **named)
 
 
 @attrs.frozen
@@ -240,7 +232,7 @@ def _read_signature(tool: Tool) -> _Signature:
     inject: dict[str, Callable[[Call], Any]] = {}
 
     def wrong(what: str) -> PluginError:
-        return PluginError(f"Tool {tool.name}: {what}", plugin=tool.plugin, hook="provide_tools")
+        return PluginError(f"Tool {tool.name}: {what}")
 
     for parameter in inspect.signature(function).parameters.values():
         name, hint = parameter.name, hints.get(parameter.name)
@@ -272,12 +264,11 @@ def _schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
         if name := node.get("$ref"):
             if name in seen:
                 return {"type": "object"}
-            rest = {key: value for key, value in node.items() if key != "$ref"}
-            return inline({**components[name], **rest}, (*seen, name))
+            node, seen = {**components[name], **node}, (*seen, name)
         result = {
             key: {k: inline(v, seen) for k, v in value.items()} if key == "properties" else inline(value, seen)
             for key, value in node.items()
-            if key != "title"
+            if key not in ("title", "$ref")
         }
         if "enum" in result and all(isinstance(value, str) for value in result["enum"]):
             result.setdefault("type", "string")
@@ -301,13 +292,7 @@ def _unquote(raw: dict[str, Any]) -> dict[str, Any]:
 def _split_docstring(doc: str) -> tuple[str, dict[str, str]]:
     """Split a Google-style docstring into the description and what it says of each parameter."""
     sections = re.split(r"^(Args|Arguments|Returns|Raises|Yields|Example|Examples|Note):\s*$", doc, flags=re.MULTILINE)
-    described: dict[str, str] = {}
-    for title, body in zip(sections[1::2], sections[2::2], strict=True):
-        if title not in ("Args", "Arguments"):
-            continue
-        indent = len(body.lstrip("\n")) - len(body.lstrip())
-        for entry in re.split(rf"^ {{{indent}}}(?=\S)", body, flags=re.MULTILINE):
-            name, colon, text = entry.partition(":")
-            if colon and (found := re.match(r"\w+", name)):
-                described[found.group()] = " ".join(text.split())
-    return sections[0].strip(), described
+    bodies = dict(zip(sections[1::2], sections[2::2], strict=True))
+    entries = textwrap.dedent(bodies.get("Args") or bodies.get("Arguments", ""))
+    found = re.findall(r"^(\w+)[^:\n]*:(.*(?:\n(?!\S).*)*)", entries, re.MULTILINE)
+    return sections[0].strip(), {name: " ".join(text.split()) for name, text in found}

@@ -3,11 +3,11 @@
 import os
 import statistics
 import tempfile
-from importlib.metadata import entry_points
 
 import hilum
 import trio
 from hilum import hookimpl, tool
+from hilum.discovery import entry_points
 from hilum.events import ModelAnswered, RoundEnded
 from hilum.messages import AssistantMessage, ToolCall
 from hilum_replay import WireRequest, serve

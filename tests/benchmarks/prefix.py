@@ -6,11 +6,11 @@ brackets that close it, must be the beginning of the second; where that is not s
 
 import os
 import tempfile
-from importlib.metadata import entry_points
 
 import hilum
 import trio
 from hilum import hookimpl, tool
+from hilum.discovery import entry_points
 from hilum.events import LayersSealed, ModelStarted, RunEnded
 from hilum.messages import AssistantMessage, Layer, Text, Thinking, ToolCall
 from hilum_replay import WireRequest, serve

@@ -33,9 +33,9 @@ trio.run(main)
 """
 PLUGINS = """
 import time, trio, httpx
-from hilum.discovery import entry_points
 import importlib
-points = list(entry_points("hilum").values())
+from importlib.metadata import entry_points
+points = [point.module for point in entry_points(group="hilum")]
 began = time.perf_counter()
 for point in points:
     importlib.import_module(point)

@@ -14,13 +14,13 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from importlib.metadata import entry_points
 from pathlib import Path
 from uuid import uuid4
 
 import hilum
 import trio
 from hilum import hookimpl, tool
+from hilum.discovery import entry_points
 from hilum.events import CallStarted
 
 sys.path.insert(0, str(Path(__file__).parent))

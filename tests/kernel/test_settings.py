@@ -88,8 +88,8 @@ def place(tmp_path):
     return Place(tmp_path)
 
 
-def source_of(settings, table, key):
-    (row,) = [row for row in settings.explain() if (row.section, row.key) == (table, key)]
+def source_of(settings, key):
+    (row,) = [row for row in settings.explained if row.key == key]
     return row.source
 
 
@@ -99,7 +99,7 @@ def test_without_any_source_the_defaults_hold(place):
     assert settings.get(KernelSettings) == KernelSettings()
     assert settings.get(KernelSettings).approve == "ask_first"
     assert settings.get(ShellSettings).limits == Limits()
-    assert {row.source for row in settings.explain()} == {"default"}
+    assert {row.source for row in settings.explained} == {"default"}
 
 
 def test_each_source_is_stronger_than_the_one_before(place):
@@ -114,8 +114,8 @@ def test_each_source_is_stronger_than_the_one_before(place):
     overrides = {"model": "line/m"}
     settings = place.load(user, project, environ, overrides=overrides)
     assert settings.get(KernelSettings).model == "line/m"
-    assert source_of(settings, "", "model") == "command line"
-    assert source_of(settings, "", "turns") == str(place.user)
+    assert source_of(settings, "model") == "command line"
+    assert source_of(settings, "turns") == str(place.user)
 
 
 def test_tables_merge_key_by_key_and_lists_replace(place):
@@ -128,8 +128,8 @@ def test_tables_merge_key_by_key_and_lists_replace(place):
     assert kernel.fallback == ["b/1"]
     assert kernel.roles == {"fast": "b/1", "default": "a/2"}
     assert shell.limits == Limits(memory=64, cpu=2.0)
-    assert source_of(settings, "", "roles.fast") == str(place.project)
-    assert source_of(settings, "", "roles.default") == str(place.user)
+    assert source_of(settings, "roles.fast") == str(place.project)
+    assert source_of(settings, "roles.default") == str(place.user)
 
 
 def test_a_default_table_is_the_weakest_source_and_an_empty_one_takes_nothing_away(place):
@@ -259,7 +259,7 @@ def test_the_environment_is_read_as_toml_and_else_as_text(place):
     assert (kernel.model, kernel.mode, kernel.approve, kernel.turns) == ("5", "plan", "auto", 25)
     assert kernel.roles == {"fast": "a/b"}
     assert (shell.timeout, shell.program, shell.limits.memory) == (7.0, "1\nx = 2", 3)
-    assert source_of(settings, "shell", "timeout") == "HILUM_SHELL_TIMEOUT"
+    assert source_of(settings, "shell.timeout") == "HILUM_SHELL_TIMEOUT"
 
 
 def test_pairs_of_the_command_line_are_read_like_the_environment(place):
@@ -361,20 +361,20 @@ def test_explain_shows_every_value_with_its_source_and_no_secret(place):
         "[[reach.mirrors]]\ncommand = 'z'\ntoken = 'hunter2'",
         environ={"HILUM_REACH_ENDPOINT": "http://here"},
     )
-    rows = {(row.section, row.key): row for row in settings.explain()}
-    assert "hunter2" not in repr(settings.explain())
-    assert rows["reach", "api_key"].value == "set"
-    assert rows["reach", "api_key"].secret
-    assert rows["reach", "servers.x.token"].value == "set"
-    assert rows["reach", "mirrors"].value == "set"
-    assert rows["reach", "servers.x.command"].source == str(place.user)
-    assert rows["reach", "endpoint"].source == "HILUM_REACH_ENDPOINT"
-    assert rows["reach", "endpoint"].help == "Where to ask."
-    assert rows["shell", "limits.memory"].value == 512
-    assert rows["", "roles"].value == {}
-    assert rows["", "plugins.allow"].source == "default"
-    empty = {(row.section, row.key): row for row in place.load().explain()}
-    assert empty["reach", "api_key"].value == "not set"
+    rows = {row.key: row for row in settings.explained}
+    assert "hunter2" not in repr(settings.explained)
+    assert rows["reach.api_key"].value == "set"
+    assert rows["reach.api_key"].secret
+    assert rows["reach.servers.x.token"].value == "set"
+    assert rows["reach.mirrors"].value == "set"
+    assert rows["reach.servers.x.command"].source == str(place.user)
+    assert rows["reach.endpoint"].source == "HILUM_REACH_ENDPOINT"
+    assert rows["reach.endpoint"].help == "Where to ask."
+    assert rows["shell.limits.memory"].value == 512
+    assert rows["roles"].value == {}
+    assert rows["plugins.allow"].source == "default"
+    empty = {row.key: row for row in place.load().explained}
+    assert empty["reach.api_key"].value == "not set"
 
 
 def test_a_wrong_secret_is_not_shown(place):
@@ -441,7 +441,7 @@ import sys
 from hilum.settings import KernelSettings, load
 settings = load([KernelSettings], environ={"HILUM_CONFIG": sys.argv[1]})
 assert settings.get(KernelSettings).turns == int(sys.argv[2])
-settings.explain()
+settings.explained
 print(*sorted({"tomllib", "trio", "msgspec"} & set(sys.modules)))
 """
 

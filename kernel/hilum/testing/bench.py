@@ -265,7 +265,7 @@ async def open_bench(
         bench = None
         try:
             async with open_kernel(plugins, settings=chosen, workspace=root, store=store, environ=os.environ) as kernel:
-                kernel.add_provider(ModelProvider({"model": model, **(models or {})}))
+                kernel.router.replace(ModelProvider({"model": model, **(models or {})}))
                 observed: list[Observed] = []
                 kernel.observe(lambda *call: observed.append(Observed(*call)))
                 opened = kernel.open_session(root, resume=resume, kind=kind, mode=mode, approve=approve)

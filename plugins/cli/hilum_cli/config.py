@@ -58,10 +58,7 @@ def _rows(folder: str, what: str) -> list[dict[str, Any]]:
         async with open_kernel(workspace=folder) as kernel:
             return kernel.explain()
 
-    rows = []
-    for row in trio.run(explain):
-        key = f"{row.section}.{row.key}" if row.section else row.key
-        rows.append({"key": key, "value": row.value, "source": row.source, "help": row.help, "secret": row.secret})
+    rows = [row._asdict() for row in trio.run(explain)]
     if not what:
         return rows
     found = [row for row in rows if row["key"] == what or row["key"].startswith(what.rstrip(".") + ".")]

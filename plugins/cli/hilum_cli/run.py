@@ -79,7 +79,7 @@ def parse(argv: Sequence[str]) -> Namespace:
         from hilum import parse_pair
 
         options.settings = dict(map(parse_pair, options.set))
-    options.environ = None  # the process's own
+    options.environ = os.environ
     names = [[part.strip() for part in text.split(",") if part.strip()] for text in options.plugins or ()]
     options.plugins = [name for part in names for name in part] if options.plugins is not None else None
     return options

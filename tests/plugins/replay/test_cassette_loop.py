@@ -92,7 +92,7 @@ async def session_in(
 
 def add(kernel: Kernel, url: str, api: str, transport: Transport) -> None:
     if url:
-        kernel.add_provider(HttpProvider("test", url + BASES[api], api, transport))
+        kernel.router.replace(HttpProvider("test", url + BASES[api], api, transport))
 
 
 async def two_runs(session: Session) -> list[RunEnded]:
