@@ -18,12 +18,12 @@ from typing import Any
 import trio
 
 from hilum.kernel import open_kernel as open_on_trio
-from hilum.portal import Portal, Proxy
+from hilum.portal import Cancel, Portal, Proxy
 from hilum.tools import Tool
 from hilum.tools import tool as trio_tool
 
 
-async def _wait(future: Future[Any], cancel: Callable[[], None]) -> Any:
+async def _wait(future: Future[Any], cancel: Cancel) -> Any:
     """Wait for the trio side; if this task is cancelled, cancel it there and wait until it has unwound."""
     wrapped = asyncio.wrap_future(future)
     try:
@@ -77,18 +77,22 @@ def tool(**options: Any) -> Callable[[Callable[..., Awaitable[Any]]], Tool]:
     def make(function: Callable[..., Awaitable[Any]]) -> Tool:
         @functools.wraps(function)
         async def run(*args: Any, **kwargs: Any) -> Any:
-            coroutine: Any = function(*args, **kwargs)
-            future: Future[Any] = asyncio.run_coroutine_threadsafe(coroutine, loop)
             done, token = trio.Event(), trio.lowlevel.current_trio_token()
-            future.add_done_callback(lambda _: token.run_sync_soon(done.set))
+            tasks: list[asyncio.Future[Any]] = []
+
+            def begin() -> None:
+                tasks.append(asyncio.ensure_future(function(*args, **kwargs), loop=loop))
+                tasks[0].add_done_callback(lambda _: token.run_sync_soon(done.set))
+
+            loop.call_soon_threadsafe(begin)
             try:
                 await done.wait()
             except trio.Cancelled:
-                future.cancel()
+                loop.call_soon_threadsafe(lambda: tasks[0].cancel())
                 with trio.CancelScope(shield=True):
                     await done.wait()
                 raise
-            return future.result()
+            return tasks[0].result()
 
         return trio_tool(**options)(run)
 

@@ -5,8 +5,6 @@ The order of one call: known? arguments right? not the same failure again? allow
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 import uuid
 from contextlib import AsyncExitStack
@@ -134,16 +132,12 @@ async def _approve(agent: Agent, state: CallState, call: ToolCall, tool: Tool, r
         ToolDenied: It was no, came too late, or nobody is there to ask.
     """
     session = agent.session
-    canonical = json.dumps([call.name, msgspec.json.decode(call.arguments or "{}")], sort_keys=True)
-    digest = hashlib.sha256(canonical.encode()).hexdigest()[:16]
-    answer = state.answered if state.asked and state.asked.digest == digest else None
+    answer = state.answered if state.asked and state.asked.call == call else None
     if answer is None and session.kind == "headless":
         raise ToolDenied(f"It needs the user's approval and nobody is there to give it: {reason}")
     if answer is None:
         identity, limit = uuid.uuid4().hex[:12], session.options.approval_timeout
-        asked = ApprovalAsked(
-            id=identity, call=call, risk=tool.risk, reason=reason, digest=digest, deadline=time.time() + limit
-        )
+        asked = ApprovalAsked(id=identity, call=call, risk=tool.risk, reason=reason, deadline=time.time() + limit)
         with session.waiting(agent, identity) as answered, trio.move_on_after(limit):
             agent.emit(asked)
             await answered.wait()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import attrs
+import msgspec
 
 from hilum.messages import AssistantMessage, Block, Message, NoteMessage, Text, ToolMessage, Trim, UserMessage
 
 BYTES_PER_TOKEN = 3.5
 
 
-@attrs.frozen
-class ContextRequest:
+class ContextRequest(msgspec.Struct, frozen=True):
     """What a prompt asks context for.
 
     Args:
@@ -23,7 +22,7 @@ class ContextRequest:
 
     text: str
     budget: int
-    state: dict[str, object] = attrs.field(factory=dict)
+    state: dict[str, object] = msgspec.field(default_factory=dict)
 
 
 def tokens(size: int, factor: float = 1.0) -> int:

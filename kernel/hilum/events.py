@@ -129,13 +129,12 @@ class ModelAnswered(Event, frozen=True):
 
 
 class ApprovalAsked(Event, frozen=True):
-    """Phase event of a call: the user must decide. ``digest`` binds the answer to exactly this call."""
+    """Phase event of a call: the user must decide. The answer holds for exactly this call."""
 
     id: str
     call: ToolCall
     risk: str
     reason: str = ""
-    digest: str = ""
     deadline: float = 0.0
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import CoroutineType
 from typing import Any
 
-import attrs
+import msgspec
 import trio
 
 from hilum.errors import PluginError
@@ -27,8 +27,7 @@ MAX_FAULTS = 3
 FAULTS = (Exception, SystemExit, GeneratorExit)
 
 
-@attrs.frozen(eq=False)
-class Impl:
+class Impl(msgspec.Struct, frozen=True, eq=False):
     """One implementation of a hook. ``rank`` orders: tryfirst before plain before trylast, then plugins, then halves."""
 
     plugin: str
@@ -37,8 +36,7 @@ class Impl:
     rank: tuple[int, int, int]
 
 
-@attrs.frozen
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """What went wrong in a plugin."""
 
     plugin: str
@@ -56,8 +54,7 @@ class Fault:
 Observer = Callable[[str, str, str, float, BaseException | None], None]
 
 
-@attrs.define(eq=False)
-class Table:
+class Table(msgspec.Struct, eq=False):
     """The hooks of a kernel or of a session.
 
     Args:
@@ -72,11 +69,11 @@ class Table:
     report: Callable[[Fault], None]
     specs: dict[str, Spec]
     observers: list[Observer]
-    closed: dict[str, str] = attrs.field(factory=dict)
-    unchecked: dict[str, str] = attrs.field(factory=dict)
-    required: set[str] = attrs.field(factory=set)
-    _impls: dict[str, list[Impl]] = attrs.field(factory=dict)
-    _faults: Counter[str] = attrs.field(factory=Counter)
+    closed: dict[str, str] = msgspec.field(default_factory=dict)
+    unchecked: dict[str, str] = msgspec.field(default_factory=dict)
+    required: set[str] = msgspec.field(default_factory=set)
+    _impls: dict[str, list[Impl]] = msgspec.field(default_factory=dict)
+    _faults: Counter[str] = msgspec.field(default_factory=Counter)
 
     def copy(self, report: Callable[[Fault], None]) -> Table:
         """Give a table with the same implementations, for a session to add its halves to."""

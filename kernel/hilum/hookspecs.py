@@ -20,7 +20,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import attrs
+import msgspec
 import pluggy
 
 from hilum.context import ContextRequest
@@ -43,8 +43,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Shape = Literal["collect", "gather", "first", "pipe", "gate", "supervised"]
 
 
-@attrs.frozen
-class Spec:
+class Spec(msgspec.Struct, frozen=True):
     """How the kernel calls a hook.
 
     Args:
@@ -83,8 +82,7 @@ def hookspec(*, shape: Shape, deadline: float = 5.0, fault: str, **answers: Any)
     return mark
 
 
-@attrs.frozen
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """What a gate says of a call: ``allow`` it, ``ask`` the user, or ``deny`` it. The strictest of all verdicts wins."""
 
     kind: Literal["allow", "ask", "deny"]
@@ -111,8 +109,7 @@ def deny(reason: str) -> Verdict:
     return Verdict("deny", reason)
 
 
-@attrs.frozen
-class Interpretation:
+class Interpretation(msgspec.Struct, frozen=True):
     """What a prompt means.
 
     Args:
@@ -153,9 +150,8 @@ async def open_session(session: Session) -> AsyncIterator[object]:
 
 
 @hookspec(shape="collect", fault="left out", gives=Provider)
-def provide_models(kernel: Kernel) -> Iterable[Provider]:
+def provide_models(kernel: Kernel) -> Iterable[Provider] | None:
     """Give providers of models; each serves the names that begin with its own and a slash."""
-    return ()
 
 
 @hookspec(shape="first", deadline=30.0, fault="next one", gives=Store)
@@ -164,9 +160,8 @@ async def provide_store(kernel: Kernel) -> Store | None:
 
 
 @hookspec(shape="collect", fault="left out", gives=Tool)
-def provide_tools(session: Session) -> Iterable[Tool]:
+def provide_tools(session: Session) -> Iterable[Tool] | None:
     """Give tools. Asked when the halves are open, and again after ``session.tools_changed()``."""
-    return ()
 
 
 # --- a prompt on its way -------------------------------------------------------------------------------------------------

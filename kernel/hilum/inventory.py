@@ -85,7 +85,7 @@ def _plain(text: str) -> str:
 def _block(name: str, block: bool) -> int:
     """Write the list of blocked plugins into the user's settings; nothing else may change, or nothing is written."""
     if name not in (installed := entry_points("hilum")):
-        raise unknown("plugin", name, installed, hint="No plugin is installed.")
+        raise unknown("plugin", name, installed)
     path = Path(os.path.realpath(config_folder() / FILE))
     try:
         text = path.read_bytes().decode() if path.exists() else ""

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 
-import attrs
+import msgspec
 import trio
 
 from hilum.errors import StoreError
@@ -22,13 +22,12 @@ KEEP = 200_000
 Key = tuple[int, str, str]  # sequence number, kind, call id
 
 
-@attrs.define
-class Stream:
+class Stream(msgspec.Struct):
     """The pieces of one output: a window of the last ``KEEP`` characters."""
 
     agent: str
     run: str
-    pieces: deque[str] = attrs.field(factory=deque)
+    pieces: deque[str] = msgspec.field(default_factory=deque)
     first: int = 0
     size: int = 0
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -22,7 +23,7 @@ from hilum.plugins import Host
 from hilum.processes import Warden
 from hilum.routing import Router
 from hilum.session import Session
-from hilum.settings import KernelSettings, Settings, load
+from hilum.settings import FILE, KernelSettings, Settings, load
 from hilum.store import Log, MemoryStore, SessionInfo, Store
 
 T = TypeVar("T")
@@ -50,7 +51,7 @@ class Kernel:
     faults: list[Fault]
     observers: list[Observer]
     _settings: Settings
-    _sources: dict[str, Any]
+    _read: Callable[..., Settings]
     _nursery: trio.Nursery
     store: Store = attrs.field(factory=MemoryStore)
     sessions: dict[str, Session] = attrs.field(factory=dict)
@@ -102,7 +103,7 @@ class Kernel:
         """
         info = await self.store.info(resume) if resume else None
         root = _folder(info.workspace if info else workspace)
-        settings = self._settings_for(root)
+        settings = self._read(workspace=root) if (root / ".hilum" / FILE).exists() else self._settings
         if info is None:
             info, log = await self._create(str(root), kind or settings.get(KernelSettings).session_kind)
         else:
@@ -125,11 +126,6 @@ class Kernel:
                 if not opened and not resume:
                     with trio.CancelScope(shield=True):
                         await self.store.delete(session.id)  # nobody ever saw it
-
-    def _settings_for(self, root: Path) -> Settings:
-        if not (root / ".hilum" / "settings.toml").exists():
-            return self._settings
-        return load(self.host.sections(), workspace=root, **self._sources)
 
     async def _create(self, workspace: str, kind: str, title: str = "", forked: str = "") -> tuple[SessionInfo, Log]:
         now, identity = time.time(), f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:8]}"
@@ -213,24 +209,24 @@ async def open_kernel(
         UsageError: A plugin is named that is not installed.
     """
     overrides = dict(settings or {}) | ({"model": model} if model else {})
+    read = partial(load, overrides=overrides, environ=environ)
     root = _folder(workspace) if workspace is not None else None
     faults: list[Fault] = []
     observers: list[Observer] = []
     host = Host(faults.append, observers)
     # The plugins to load stand in the settings, and the settings are checked against the plugins: read twice, and only the
     # second reading complains.
-    sources: dict[str, Any] = {"overrides": overrides, "environ": environ}
-    first = load([KernelSettings], workspace=root, known=None, strict=False, **sources).get(KernelSettings)
+    first = read([KernelSettings], workspace=root, known=None, strict=False).get(KernelSettings)
     host.find(plugins, first.plugins, without)
     host.load()
-    sources["known"] = host.absent()
-    loaded = load(host.sections(), workspace=root, **sources)
+    read = partial(read, host.sections(), known=host.absent())
+    loaded = read(workspace=root)
     options = loaded.get(KernelSettings)
     host.require(options.required)
-    roles = {**options.roles, **({"default": options.model} if options.model else {})}
+    roles = options.roles | ({"default": options.model} if options.model else {})
     async with Warden() as warden, open_nursery() as nursery:
         router = Router(roles, options.fallback)
-        kernel = Kernel(host, options, router, warden, faults, observers, loaded, sources, nursery)
+        kernel = Kernel(host, options, router, warden, faults, observers, loaded, read, nursery)
         try:
             await kernel.start(store)
             yield kernel

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
-import attrs
+import msgspec
 import trio
 
 from hilum.hooks import FAULTS, single
@@ -15,11 +15,11 @@ from hilum.hookspecs import HOOKS
 from hilum.plugins import Plugin
 
 T = TypeVar("T")
+Crashed = Callable[[str, BaseException], None]
 CLOSE_SECONDS = 5.0
 
 
-@attrs.define(eq=False)
-class Lifespans:
+class Lifespans(msgspec.Struct, eq=False):
     """The lifespans of all plugins in a kernel or in a session.
 
     Args:
@@ -30,9 +30,9 @@ class Lifespans:
 
     hook: str
     owner: object
-    crashed: Callable[[str, BaseException], None]
-    _halves: list[object] = attrs.field(factory=list)
-    _open: list[_Lifespan] = attrs.field(factory=list)
+    crashed: Crashed
+    _halves: list[object] = msgspec.field(default_factory=list)
+    _open: list[_Lifespan] = msgspec.field(default_factory=list)
 
     async def open(self, plugin: Plugin, nursery: trio.Nursery) -> object:
         """Enter a plugin's lifespan, if it has one; gives the half it yields, or returns if it is a plain function.
@@ -72,16 +72,13 @@ class Lifespans:
                 await lifespan.over.wait()
 
 
-@attrs.define(eq=False)
-class _Lifespan:
+class _Lifespan(msgspec.Struct, eq=False):
     manager: AbstractAsyncContextManager[object]
-    stop: trio.Event = attrs.field(factory=trio.Event)
-    over: trio.Event = attrs.field(factory=trio.Event)
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    stop: trio.Event = msgspec.field(default_factory=trio.Event)
+    over: trio.Event = msgspec.field(default_factory=trio.Event)
+    scope: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
 
-    async def live(
-        self, plugin: str, crashed: Callable[[str, BaseException], None], task_status: trio.TaskStatus[object]
-    ) -> None:
+    async def live(self, plugin: str, crashed: Crashed, task_status: trio.TaskStatus[object]) -> None:
         up = False
         try:
             with self.scope:

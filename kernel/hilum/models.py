@@ -10,13 +10,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
-import attrs
+import msgspec
 
 from hilum.messages import AssistantMessage, Layer, Message, ToolSpec, Usage
 
 
-@attrs.frozen
-class Price:
+class Price(msgspec.Struct, frozen=True):
     """US dollars for a million tokens."""
 
     input: float
@@ -33,8 +32,7 @@ class Price:
         return tokens / 1e6
 
 
-@attrs.frozen
-class ModelInfo:
+class ModelInfo(msgspec.Struct, frozen=True):
     """What the kernel needs to know about a model.
 
     Attributes:
@@ -52,22 +50,19 @@ class ModelInfo:
     images: bool = False
 
 
-@attrs.frozen
-class TextChunk:
+class TextChunk(msgspec.Struct, frozen=True):
     """Text of the answer."""
 
     text: str
 
 
-@attrs.frozen
-class ThinkingChunk:
+class ThinkingChunk(msgspec.Struct, frozen=True):
     """Reasoning that may be shown."""
 
     text: str
 
 
-@attrs.frozen
-class CallChunk:
+class CallChunk(msgspec.Struct, frozen=True):
     """A piece of the arguments of a call; ``name`` comes with its first piece."""
 
     call_id: str
@@ -75,13 +70,11 @@ class CallChunk:
     arguments: str
 
 
-@attrs.frozen
-class Alive:
+class Alive(msgspec.Struct, frozen=True):
     """A sign of life without content (a comment, a keep-alive): it resets the silence limit."""
 
 
-@attrs.frozen
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """The whole answer: always the last chunk, and yielded only if the provider said that the answer is complete."""
 
     message: AssistantMessage
@@ -108,8 +101,7 @@ class Wire(Protocol):
         """Join head and message pieces to the request body. The body of a longer conversation starts with the same bytes."""
 
 
-@attrs.frozen
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One request to a model: the encoded body, and the same as data for models that do not go over a wire."""
 
     body: bytes

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Literal
 
-import attrs
+import msgspec
 import pluggy
 
 from hilum import hookspecs
@@ -23,8 +23,7 @@ from hilum.hookspecs import HOOKS, PROJECT, Spec
 from hilum.settings import KernelSettings, PluginSettings, sections_of
 
 
-@attrs.define(eq=False)
-class Plugin:
+class Plugin(msgspec.Struct, eq=False):
     """A plugin and how it is doing.
 
     Attributes:
@@ -75,7 +74,7 @@ class Host:
         # A name in `block` may be of a plugin that has been uninstalled since: nothing to complain of.
         for name in (*asked, *(chosen.allow or ()), *chosen.order, *without):
             if normal(name) not in names:
-                raise unknown("plugin", name, installed, hint="No plugin is installed.")
+                raise unknown("plugin", name, installed)
         first = [*map(normal, chosen.order)]
         for name in sorted(map(normal, asked), key=lambda name: first.index(name) if name in first else len(first)):
             self.plugins[names[name]] = Plugin(names[name], point=installed[names[name]])

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import trio
 
 T = TypeVar("T")
+Cancel = Callable[[], None]
 
 
 class Portal:
@@ -38,9 +39,7 @@ class Portal:
         self._soon(self._nursery.cancel_scope.cancel)
         self._thread.join()
 
-    def submit(
-        self, function: Callable[..., Awaitable[T]], *args: Any, **named: Any
-    ) -> tuple[Future[T], Callable[[], None]]:
+    def submit(self, function: Callable[..., Awaitable[T]], *args: Any, **named: Any) -> tuple[Future[T], Cancel]:
         """Run an async function in a task of its own.
 
         Returns:
@@ -63,9 +62,7 @@ class Portal:
         self._soon(self._nursery.start_soon, task)
         return future, functools.partial(self._soon, scope.cancel)
 
-    def hold(
-        self, manager: AbstractAsyncContextManager[T]
-    ) -> tuple[Future[T], Callable[[], None], Callable[[], Future[None]]]:
+    def hold(self, manager: AbstractAsyncContextManager[T]) -> tuple[Future[T], Cancel, Callable[[], Future[None]]]:
         """Enter a context manager in a task of its own; as trio demands, that task leaves it, too.
 
         Returns:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-import attrs
+import msgspec
 
 from hilum.events import LayersSealed, RoundEnded
 from hilum.hooks import FAULTS, Fault
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from hilum.agents import Agent
 
 
-@attrs.define
-class Pieces:
+class Pieces(msgspec.Struct):
     """The encoded pieces of one conversation in one wire format."""
 
     epoch: int
     sealed: LayersSealed | None = None
     head: bytes = b""
-    messages: list[bytes] = attrs.field(factory=list)
+    messages: list[bytes] = msgspec.field(default_factory=list)
     size: int = 0
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import msgspec
 import trio
 
@@ -28,8 +27,7 @@ RETRIES = {"timeout": (1, 2.0), "rate_limit": (1, 30.0), "server": (3, 0.5), "br
 LONGEST_WAIT = 120.0
 
 
-@attrs.define(eq=False)
-class Router:
+class Router(msgspec.Struct, eq=False):
     """Finds models by ``provider/name`` or by role.
 
     Args:
@@ -40,8 +38,8 @@ class Router:
 
     roles: dict[str, str]
     fallback: Sequence[str]
-    providers: dict[str, Provider] = attrs.field(factory=dict)
-    _models: dict[str, Model] = attrs.field(factory=dict)
+    providers: dict[str, Provider] = msgspec.field(default_factory=dict)
+    _models: dict[str, Model] = msgspec.field(default_factory=dict)
 
     def add(self, provider: Provider) -> None:
         """Add a provider; of two with one name the first counts."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Literal
 
-import attrs
 import msgspec
 
 from hilum import events as ev
@@ -17,12 +16,9 @@ from hilum.messages import Message, NoteMessage, Text, ToolCall, ToolMessage, Us
 
 Phase = Literal["idle", "seal", "think", "call", "round", "check"]
 THREE = 3
-# Events that count outside a run too; all others do so in one only.
-_ALWAYS = (ev.PromptQueued, ev.RunStarted, ev.RunEnded)
 
 
-@attrs.define
-class CallState:
+class CallState(msgspec.Struct):
     """How far one call has come."""
 
     call: ToolCall
@@ -33,8 +29,7 @@ class CallState:
     began: float | None = None
 
 
-@attrs.define
-class RunState:
+class RunState(msgspec.Struct):
     """The run an agent is on: its turn, its open calls, what it used."""
 
     id: str
@@ -42,22 +37,21 @@ class RunState:
     model: str = ""
     turn: int = 0
     attempt: int = 0
-    failures: dict[str, int] = attrs.field(factory=dict)
+    failures: dict[str, int] = msgspec.field(default_factory=dict)
     failed: ev.ModelFailed | None = None
     objections: int = 0
     trims: int = 0
     answer: str = ""
     usage: Usage = Usage()
-    calls: dict[str, CallState] = attrs.field(factory=dict)
+    calls: dict[str, CallState] = msgspec.field(default_factory=dict)
     cause: Literal["run", "trim", "mode", "model"] = "run"
 
 
-@attrs.define
-class Strikes:
+class Strikes(msgspec.Struct):
     """Failures in a row: of one tool with one code, and of one call repeated unchanged."""
 
-    codes: Counter[tuple[str, str]] = attrs.field(factory=Counter)
-    repeats: Counter[tuple[str, str]] = attrs.field(factory=Counter)
+    codes: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
+    repeats: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
 
     def count(self, call: ToolCall, code: str) -> None:
         """Count the outcome of a call; success clears the tool's strikes."""
@@ -82,8 +76,7 @@ def _strike(tool: str, code: str) -> tuple[str, str]:
     return tool, "E_BAD_ARGS" if code == "E_UNKNOWN_TOOL" else code  # a name that does not exist is a bad argument too
 
 
-@attrs.define(eq=False)
-class Conversation:
+class Conversation(msgspec.Struct, eq=False):
     """One agent's messages and where it stands.
 
     Attributes:
@@ -96,24 +89,24 @@ class Conversation:
         grants: Tools that the user lets run unasked from now on.
     """
 
-    messages: list[Message] = attrs.field(factory=list)
+    messages: list[Message] = msgspec.field(default_factory=list)
     epoch: int = 0
     sealed: ev.LayersSealed = ev.LayersSealed(layers=(), tools=())
-    told: dict[str, str] = attrs.field(factory=dict)
+    told: dict[str, str] = msgspec.field(default_factory=dict)
     tools: frozenset[str] = frozenset()
     phase: Phase = "idle"
     state: ev.State = "idle"
     run: RunState | None = None
-    queue: list[tuple[str, str]] = attrs.field(factory=list)
+    queue: list[tuple[str, str]] = msgspec.field(default_factory=list)
     usage: Usage = Usage()
-    strikes: Strikes = attrs.field(factory=Strikes)
+    strikes: Strikes = msgspec.field(default_factory=Strikes)
     factor: float = 1.0
-    grants: set[str] = attrs.field(factory=set)
+    grants: set[str] = msgspec.field(default_factory=set)
 
     def apply(self, event: ev.Event) -> None:
         """Fold one event into the state. The method that is named like the event does it; most events have none."""
         fold = getattr(self, f"_{type(event).__struct_config__.tag}", None)
-        if fold is not None and (self.run is not None or isinstance(event, _ALWAYS)):
+        if fold is not None:
             fold(event, self.run)
         if self.run is not None and self.phase in ("call", "round"):
             waiting = any(s.asked and not s.answered and not s.done for s in self.run.calls.values())

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, M
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
-import attrs
 import msgspec
 import trio
 
@@ -137,7 +136,7 @@ class ScriptedModel:
             ModelError: The script says so, or is at its end.
         """
         # The kernel goes on writing to the list of messages; what was asked must stay as it was.
-        request = attrs.evolve(request, messages=tuple(request.messages))
+        request = msgspec.structs.replace(request, messages=tuple(request.messages))
         self.requests.append(request)
         self._news.set()
         self._news = trio.Event()
@@ -294,7 +293,7 @@ class ChaosModel:
                     msgspec.structs.replace(part, arguments=part.arguments[:-1]) if isinstance(part, ToolCall) else part
                     for part in chunk.message.parts
                 )
-                chunk = attrs.evolve(chunk, message=msgspec.structs.replace(chunk.message, parts=parts))
+                chunk = msgspec.structs.replace(chunk, message=msgspec.structs.replace(chunk.message, parts=parts))
             yield chunk
 
 
