@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-import attrs
+import msgspec
 
 from hilum.events import Event
 from hilum.messages import Layer
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from hilum.session import Session
 
 
-@attrs.frozen
-class ToolFilter:
+class ToolFilter(msgspec.Struct, frozen=True):
     """Which tools may be used. Entries are names, patterns (``mcp__*``) or what a tool touches (``read``, ``write`` …).
 
     Args:
@@ -41,8 +40,7 @@ class ToolFilter:
         return (self.allow is None or named(self.allow)) and not named(self.deny)
 
 
-@attrs.frozen
-class Mode:
+class Mode(msgspec.Struct, frozen=True):
     """A way of working: which tools there are, and which of them are asked for each time.
 
     Args:
@@ -58,8 +56,7 @@ class Mode:
     description: str = ""
 
 
-@attrs.frozen
-class Profile:
+class Profile(msgspec.Struct, frozen=True):
     """What an agent is: its instructions, model, tools and limits. ``None`` takes the session's setting.
 
     Args:
@@ -81,8 +78,7 @@ class Profile:
     token_limit: int | None = None
 
 
-@attrs.define(eq=False)
-class Agent:
+class Agent(msgspec.Struct, eq=False):
     """An actor in a session: a profile and a conversation of its own.
 
     Attributes:
@@ -97,11 +93,11 @@ class Agent:
     session: Session
     profile: Profile
     parent: str = ""
-    conversation: Conversation = attrs.field(factory=Conversation)
-    pieces: dict[str, Pieces] = attrs.field(factory=dict, repr=False)
-    good_layers: dict[str, tuple[Layer, ...]] = attrs.field(factory=dict, repr=False)
-    starting: str = attrs.field(default="", repr=False)
-    scope: trio.CancelScope | None = attrs.field(default=None, repr=False)
+    conversation: Conversation = msgspec.field(default_factory=Conversation)
+    pieces: dict[str, Pieces] = {}
+    good_layers: dict[str, tuple[Layer, ...]] = {}
+    starting: str = ""
+    scope: trio.CancelScope | None = None
 
     @property
     def run(self) -> RunState:

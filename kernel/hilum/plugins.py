@@ -83,10 +83,9 @@ class Host:
                 name = getattr(thing, "__name__", type(thing).__name__).rpartition(".")[2]
                 self.plugins[name] = Plugin(name, thing)
         blocked = {*map(normal, (*chosen.block, *without))}
-        if chosen.allow is not None:
-            blocked |= names.keys() - {*map(normal, chosen.allow)}
+        allowed = names.keys() if chosen.allow is None else {*map(normal, chosen.allow)}
         for plugin in self.plugins.values():
-            if normal(plugin.name) in blocked:
+            if normal(plugin.name) in blocked or (plugin.point and normal(plugin.name) not in allowed):
                 plugin.state, plugin.error = "blocked", "by the settings"
 
     def load(self) -> None:
@@ -153,6 +152,4 @@ class Host:
 
     def sections(self) -> list[type]:
         """The settings sections of the kernel and of the loaded plugins."""
-        return [KernelSettings] + [
-            s for p in self._ready() if isinstance(p.module, ModuleType) for s in sections_of(p.module)
-        ]
+        return [KernelSettings, *(section for plugin in self._ready() for section in sections_of(plugin.module))]

@@ -40,8 +40,7 @@ T = TypeVar("T")
 POLICIES = ("ask_first", "auto", "readonly")
 
 
-@attrs.define(eq=False)
-class Run:
+class Run(msgspec.Struct, eq=False):
     """An agent working on one prompt.
 
     Attributes:
@@ -53,11 +52,11 @@ class Run:
 
     id: str
     agent: str
-    session: Session = attrs.field(repr=False)
+    session: Session
     reply: str | None = None
     result: ev.RunEnded | None = None
     error: HilumError | None = None
-    _over: trio.Event = attrs.field(factory=trio.Event, repr=False)
+    _over: trio.Event = msgspec.field(default_factory=trio.Event)
 
     async def wait(self) -> ev.RunEnded:
         """Wait for the end.
@@ -129,32 +128,26 @@ class Session:
         Raises:
             StoreError: It could not be written; the session takes no more events.
         """
-        seq, now = self.journal.last + 1, time.time()
-        events = [msgspec.structs.replace(event, seq=seq, at=now)]
+        seq, whose = self.journal.last + 1, dict[str, Any]()
         if agent is not None:
-            conversation = agent.conversation
-            run = run or (conversation.run.id if conversation.run else "")
-            event = events[0] = msgspec.structs.replace(events[0], agent=agent.name, run=run)
+            now = agent.conversation.run
+            whose = {"agent": agent.name, "run": run or (now.id if now else "")}
+        event = msgspec.structs.replace(event, seq=seq, at=time.time(), **whose)
+        events = [event]
+        if agent is not None:
             ev.encode(event)  # what cannot be written must not be folded either
-            before = conversation.state
-            conversation.apply(event)
-            if conversation.state != before:
-                state = ev.StateChanged(state=conversation.state, previous=before)
-                events.append(msgspec.structs.replace(state, seq=seq + 1, at=now, agent=agent.name, run=run))
+            before = agent.conversation.state
+            agent.conversation.apply(event)
+            if (state := agent.conversation.state) != before:
+                events.append(ev.StateChanged(seq=seq + 1, at=event.at, state=state, previous=before, **whose))
         self.journal.append(events)
-        self._settle(event)
+        if isinstance(event, ev.ModelAnswered | ev.ModelFailed | ev.RunEnded):
+            self.journal.drop(event.agent)
+        elif isinstance(event, ev.CallDone):
+            self.journal.drop(event.agent, event.result.call_id)
+        if isinstance(event, ev.RunEnded) and event.run in self._runs:
+            self._runs.pop(event.run).finish(event)
         return seq
-
-    def _settle(self, event: ev.Event) -> None:
-        match event:
-            case ev.ModelAnswered() | ev.ModelFailed():
-                self.journal.drop(event.agent)
-            case ev.CallDone(result=result):
-                self.journal.drop(event.agent, result.call_id)
-            case ev.RunEnded():
-                self.journal.drop(event.agent)
-                if run := self._runs.pop(event.run, None):
-                    run.finish(event)
 
     def delta(self, seq: int, agent: Agent, kind: str, text: str, call_id: str = "") -> None:
         """Show a piece of output that belongs to the event ``seq``. It is not stored."""
@@ -314,7 +307,7 @@ class Session:
         if profile.name in self.agents:
             raise UsageError(f"There is an agent {profile.name!r} already.", code="E_BUSY")
         agent = self.agents[profile.name] = Agent(profile.name, self, profile, parent)
-        self.emit(ev.AgentStarted(parent=parent, profile=attrs.asdict(profile)), agent)
+        self.emit(ev.AgentStarted(parent=parent, profile=msgspec.to_builtins(profile)), agent)
         return agent
 
     # --- work ---------------------------------------------------------------------------------------------------------

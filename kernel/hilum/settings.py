@@ -18,7 +18,7 @@ import reprlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, TypeVar, Union, dataclass_transform, get_args, get_origin
 
 import attrs
@@ -101,10 +101,10 @@ def section(name: str | None = None) -> Callable[[type[T]], type[T]]:
     return make
 
 
-def sections_of(module: ModuleType) -> list[type]:
-    """Give the sections among a module's attributes, each once."""
-    found = (v for v in vars(module).values() if isinstance(v, type) and "__section__" in vars(v))
-    return list(dict.fromkeys(found))
+def sections_of(module: object) -> list[type]:
+    """Give the sections among the attributes of a module (or of an object that is a plugin), each once."""
+    found = getattr(module, "__dict__", {}).values()
+    return list(dict.fromkeys(v for v in found if isinstance(v, type) and "__section__" in vars(v)))
 
 
 @section()
@@ -231,13 +231,10 @@ def _variable(key: str) -> str:
     return f"HILUM_{key}".replace(".", "_").replace("-", "_").upper()
 
 
-def _keys(kind: Any, key: str = "") -> Iterator[str]:
+def _keys(kind: Any, key: str = "") -> list[str]:
     """Give the dotted keys of all settings there are."""
-    inside = members(_plain(kind), (), Info())
-    for name, (inner, _) in (inside or {}).items():
-        yield from _keys(inner, f"{key}.{name}" if key else name)
-    if not inside:
-        yield key
+    inside = members(_plain(kind), (), Info()) or {}
+    return [k for name, (inner, _) in inside.items() for k in _keys(inner, f"{key}.{name}".strip("."))] or [key]
 
 
 # --- what fits, and how to say what does not ---------------------------------------------------------------------------

@@ -32,8 +32,7 @@ DEFAULT_TIMEOUT = 120.0
 injected: dict[type, Callable[[Call], Any]] = {}
 
 
-@attrs.frozen
-class Output:
+class Output(msgspec.Struct, frozen=True):
     """What a tool may return when text is not enough.
 
     Args:
@@ -45,12 +44,11 @@ class Output:
 
     text: str = ""
     images: tuple[Image, ...] = ()
-    data: Mapping[str, Any] = attrs.field(factory=dict)
+    data: Mapping[str, Any] = {}
     code: str = ""
 
 
-@attrs.define(eq=False)
-class Call:
+class Call(msgspec.Struct, eq=False):
     """One tool call while it runs. A tool asks for it with a parameter annotated ``Call``.
 
     Attributes:
@@ -217,8 +215,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool 
     return Tool(description=_split_docstring(inspect.getdoc(function) or "")[0], function=function, **named)
 
 
-@attrs.frozen
-class _Signature:
+class _Signature(msgspec.Struct, frozen=True):
     struct: type[msgspec.Struct]
     schema: dict[str, Any]
     injected: dict[str, Callable[[Call], Any]]

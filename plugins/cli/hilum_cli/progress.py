@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-import attrs
+import msgspec
 from hilum.events import (
     CallDone,
     CallStarted,
@@ -23,8 +23,7 @@ from hilum.messages import ToolCall, Usage
 from hilum_cli.terminal import line
 
 
-@attrs.define
-class CallView:
+class CallView(msgspec.Struct):
     """One tool call: what was asked, how far it is, and how it ended."""
 
     call: ToolCall
@@ -91,8 +90,7 @@ def _brief(value: object) -> str:
     return short if short and " " not in short else f'"{short}"'
 
 
-@attrs.define
-class Progress:
+class Progress(msgspec.Struct):
     """The fold. Feed it every event of the run, in order.
 
     Attributes:
@@ -105,12 +103,12 @@ class Progress:
     turn: int = 0
     model: str = ""
     state: str = "preparing"
-    began: float = attrs.field(factory=time.time)
+    began: float = msgspec.field(default_factory=time.time)
     usage: Usage = Usage()
-    calls: dict[tuple[str, str, int], CallView] = attrs.field(factory=dict)
-    faults: list[PluginFault] = attrs.field(factory=list)
+    calls: dict[tuple[str, str, int], CallView] = msgspec.field(default_factory=dict)
+    faults: list[PluginFault] = msgspec.field(default_factory=list)
     retry: str = ""
-    _turn_of: dict[str, int] = attrs.field(factory=dict)
+    _turn_of: dict[str, int] = msgspec.field(default_factory=dict)
 
     def apply(self, event: Event) -> CallView | None:
         """Fold one event; gives the call it is about."""

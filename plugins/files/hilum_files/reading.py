@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from typing import BinaryIO
 
-import attrs
+import msgspec
 import trio
 from hilum import Call, Output, ToolError, errors, section, setting, tool
 
@@ -63,8 +63,7 @@ async def read_file(
     return Output(page.render(start, end), data=data)
 
 
-@attrs.frozen
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """Lines of a file: those shown, the number of the last of them, and of the last in the file."""
 
     lines: list[str]
@@ -171,12 +170,11 @@ async def list_directory(call: Call, path: str = ".", depth: int = 1) -> Output:
     return Output(f"{name}/\n{text}", data={"path": name, "entries": listing.count})
 
 
-@attrs.define
-class Listing:
+class Listing(msgspec.Struct):
     """What was found so far, by path relative to the listed folder: names of folders on the way, and a description."""
 
-    found: dict[tuple[str, ...], str] = attrs.field(factory=dict)
-    skipped: list[str] = attrs.field(factory=list)
+    found: dict[tuple[str, ...], str] = msgspec.field(default_factory=dict)
+    skipped: list[str] = msgspec.field(default_factory=list)
     count: int = 0
 
     def lines(self) -> Iterator[str]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import attrs
+import msgspec
 from hilum.messages import (
     AssistantMessage,
     Image,
@@ -39,8 +39,7 @@ _BOUND = re.compile(r"claude-[a-z]+-(5-[1-9](?!\d)|[6-9](?!\d))")
 DEFAULT_OUTPUT = 8_192
 
 
-@attrs.frozen
-class AnthropicWire:
+class AnthropicWire(msgspec.Struct, frozen=True):
     """Encodes for Anthropic Messages. Implements ``Wire``."""
 
     target: e.Target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import attrs
+import msgspec
 from hilum.errors import unknown
 from hilum.models import Wire
 
@@ -14,8 +14,7 @@ from hilum_models.encode import Target
 from hilum_models.failures import Who
 
 
-@attrs.frozen
-class Api:
+class Api(msgspec.Struct, frozen=True):
     """A wire format.
 
     Attributes:
@@ -34,7 +33,7 @@ class Api:
     wire: Callable[[Target], Wire]
     read: Callable[[str, bytes, Who], Reader]
     key_headers: Callable[[str], Mapping[str, str]]
-    headers: Mapping[str, str] = attrs.field(factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 APIS = ("chat", "responses", "anthropic", "gemini")

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 
-import attrs
+import msgspec
 from hilum.models import Price
 
 
-@attrs.frozen
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """What the catalogue says of a model.
 
     Attributes:
@@ -145,4 +144,4 @@ def known(model: str, *, local: bool = False) -> Known:
     tools = not _NO_TOOLS.match(name)
     if local:
         return Known(min(found.window, LOCAL_WINDOW), min(found.max_output, 8_192), None, found.images, tools)
-    return attrs.evolve(found, tools=tools)
+    return msgspec.structs.replace(found, tools=tools)

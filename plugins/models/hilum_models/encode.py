@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
-import attrs
 import msgspec
 from hilum.messages import AssistantMessage, Image, Layer, NoteMessage, Text, ToolCall, UserMessage
 
 encode = msgspec.json.Encoder().encode
 
 
-@attrs.frozen
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """The model a request is encoded for, and how.
 
     Attributes:
@@ -31,7 +29,7 @@ class Target:
     max_output: int = 0
     images: bool = True
     effort: str = ""
-    options: dict[str, Any] = attrs.field(factory=dict)
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def provider(self) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import attrs
+import msgspec
 from hilum.errors import ModelError
 from hilum.messages import (
     AssistantMessage,
@@ -32,8 +32,7 @@ _SIGNED = re.compile(r"gemini-[3-9]")
 _FOREIGN = "skip_thought_signature_validator"
 
 
-@attrs.frozen
-class GeminiWire:
+class GeminiWire(msgspec.Struct, frozen=True):
     """Encodes for Gemini. Implements ``Wire``."""
 
     target: e.Target

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import attrs
+import msgspec
 from hilum.errors import ModelError
 from hilum.messages import (
     AssistantMessage,
@@ -38,8 +38,7 @@ _TOOL, _USER = b'{"role":"tool"', b'{"role":"user"'
 _REASONING = ("reasoning_content", "reasoning")
 
 
-@attrs.frozen
-class ChatWire:
+class ChatWire(msgspec.Struct, frozen=True):
     """Encodes for chat completions. Implements ``Wire``."""
 
     target: e.Target

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import attrs
+import msgspec
 from hilum.errors import ModelError
 from hilum.messages import (
     AssistantMessage,
@@ -30,8 +30,7 @@ _ID = (r"(?s).{1,64}", 32)
 _REASONS = re.compile(r"(.*/)?(gpt-[5-9](?!.*chat)|o[134](-|$)|codex)")
 
 
-@attrs.frozen
-class ResponsesWire:
+class ResponsesWire(msgspec.Struct, frozen=True):
     """Encodes for Responses. Implements ``Wire``."""
 
     target: e.Target

@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-import attrs
 import msgspec
 from hilum.messages import (
     AssistantMessage,
@@ -57,8 +56,7 @@ The tools, each with the JSON Schema of its arguments:
 """
 
 
-@attrs.frozen
-class TextualWire:
+class TextualWire(msgspec.Struct, frozen=True):
     """Encodes tools, calls and results as text for another wire. Implements ``Wire``."""
 
     inner: Wire
