@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 
@@ -30,18 +31,29 @@ class EntryPoint(NamedTuple):
 def entry_points(group: str) -> dict[str, EntryPoint]:
     """Give the entry points of a group by name, sorted. A name found twice counts where it is first on ``sys.path``."""
     found: dict[str, EntryPoint] = {}
-    for folder in sys.path:
-        for path in sorted(Path(folder).glob("*.dist-info/entry_points.txt")):
-            distribution, _, version = path.parent.name.removesuffix(".dist-info").partition("-")
-            inside = ""
-            with suppress(OSError):
-                for line in path.read_text("utf-8", "replace").splitlines():
-                    if header := re.match(r"\[(.*)\]", line.strip()):
-                        inside = header[1]
-                    elif inside == group and (pair := re.match(r"\s*([^=#;]*[^=#;\s])\s*=\s*([\w.:]+)", line)):
-                        point = EntryPoint(pair[1], pair[2], distribution.replace("_", "-"), version)
-                        found.setdefault(point.name, point)
+    for folder, text in _declared(tuple(sys.path)):
+        distribution, _, version = folder.removesuffix(".dist-info").partition("-")
+        inside = ""
+        for line in text.splitlines():
+            if header := re.match(r"\[(.*)\]", line.strip()):
+                inside = header[1]
+            elif inside == group and (pair := re.match(r"\s*([^=#;]*[^=#;\s])\s*=\s*([\w.:]+)", line)):
+                point = EntryPoint(pair[1], pair[2], distribution.replace("_", "-"), version)
+                found.setdefault(point.name, point)
     return dict(sorted(found.items()))
+
+
+@functools.cache
+def _declared(path: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Give name and text of all entry point files that speak of hilum; read once in a process."""
+    found = []
+    for folder in path:
+        with suppress(OSError):
+            for name in sorted(name for name in os.listdir(folder or ".") if name.endswith(".dist-info")):
+                with suppress(OSError), open(os.path.join(folder, name, "entry_points.txt"), "rb") as file:
+                    text = file.read().decode("utf-8", "replace")
+                    found += [(name, text)] if "[hilum" in text else []
+    return found
 
 
 def normal(name: str) -> str:

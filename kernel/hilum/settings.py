@@ -91,7 +91,7 @@ def section(name: str | None = None) -> Callable[[type[T]], type[T]]:
     """
 
     def make(cls: type[T]) -> type[T]:
-        made: Any = attrs.frozen(kw_only=True)(cls)
+        made: Any = attrs.frozen(kw_only=True, repr=False)(cls)  # a repr would show secrets, and costs time at start
         if name is not None:
             made.__section__ = name
             if missing := _required(made):
