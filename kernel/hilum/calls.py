@@ -5,8 +5,8 @@ The order of one call: known? arguments right? not the same failure again? allow
 
 from __future__ import annotations
 
+import os
 import time
-import uuid
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +136,7 @@ async def _approve(agent: Agent, state: CallState, call: ToolCall, tool: Tool, r
     if answer is None and session.kind == "headless":
         raise ToolDenied(f"It needs the user's approval and nobody is there to give it: {reason}")
     if answer is None:
-        identity, limit = uuid.uuid4().hex[:12], session.options.approval_timeout
+        identity, limit = os.urandom(6).hex(), session.options.approval_timeout
         asked = ApprovalAsked(id=identity, call=call, risk=tool.risk, reason=reason, deadline=time.time() + limit)
         with session.waiting(agent, identity) as answered, trio.move_on_after(limit):
             agent.emit(asked)

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from contextlib import suppress
+from importlib import import_module
 from typing import NamedTuple
 
 
@@ -23,9 +24,9 @@ class EntryPoint(NamedTuple):
 
     def load(self) -> object:
         """Import the object."""
-        from pkgutil import resolve_name  # 2 ms, only where something is loaded
-
-        return resolve_name(self.target if ":" in self.target else f"{self.target}:")
+        module, _, attribute = self.target.partition(":")
+        found = import_module(module)
+        return getattr(found, attribute) if attribute else found
 
 
 def entry_points(group: str) -> dict[str, EntryPoint]:

@@ -16,7 +16,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
 # Every code there is, with its meaning in docs/errors.md; each is a name of this module: ``errors.E_TIMEOUT``.
 CODES = frozenset(
@@ -146,6 +145,8 @@ def unknown(kind: str, name: str, known: Iterable[str], *, hint: str = "") -> Us
         hint: Used where no near name exists.
     """
     names = sorted(known)
+    from difflib import get_close_matches  # 2 ms, only where something went wrong
+
     if near := get_close_matches(name, names, n=2):
         hint = f"Did you mean {' or '.join(near)}?"
     elif not hint and names:

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
-from uuid import uuid4
 
 import attrs
 import msgspec
@@ -128,7 +127,7 @@ class Kernel:
                         await self.store.delete(session.id)  # nobody ever saw it
 
     async def _create(self, workspace: str, kind: str, title: str = "", forked: str = "") -> tuple[SessionInfo, Log]:
-        now, identity = time.time(), f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:8]}"
+        now, identity = time.time(), f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(4).hex()}"
         info = SessionInfo(identity, workspace, kind, title, now, now, forked=forked)
         return info, await self.store.create(info)
 

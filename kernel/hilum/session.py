@@ -5,12 +5,12 @@ Faces send commands (``prompt``, ``answer``, ``stop``, ``set`` …) and read ``e
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from uuid import uuid4
 from weakref import WeakValueDictionary
 
 import attrs
@@ -196,7 +196,7 @@ class Session:
         await self.kernel.router.ready(actor)
         if actor.conversation.phase != "idle" and agent not in self._working:
             give_up(actor, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
-        identity = uuid4().hex[:12]
+        identity = os.urandom(6).hex()
         run = self._runs[identity] = Run(identity, agent, self)
         self.emit(ev.PromptQueued(text=text), actor, identity)
         self._start(actor, dict(state or {}))

@@ -9,7 +9,6 @@ import select
 import stat
 import sys
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from typing import NoReturn
 
 from hilum import HilumError, UsageError
@@ -30,6 +29,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise, with near names where an option is not known."""
+        from difflib import get_close_matches  # 2 ms, only where something is wrong
+
         near = []
         if unknown := re.search(r"unrecognized arguments: (-\S+)", message):
             known = [option for action in self._actions for option in action.option_strings]

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, BinaryIO
@@ -107,6 +106,8 @@ def _status_to_replace(place: Place, path: str | Path, expected: os.stat_result 
 
 def near(workspace: Workspace, path: str | Path) -> list[str]:
     """Give up to three existing paths like a missing one: near it first, then anywhere, in a bounded look."""
+    from difflib import get_close_matches  # 2 ms, only where something is missing
+
     real = workspace.resolve(path)
     known: dict[str, None] = {}
     for start in (real.parent, workspace.root):

@@ -6,7 +6,6 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher, get_close_matches
 from itertools import islice
 
 from hilum import ToolError
@@ -112,6 +111,8 @@ def nearest(text: str, wanted: str, most: int = 12) -> tuple[list[str], bool]:
     Returns:
         The lines, numbered, and whether they differ from what was wanted in white space only.
     """
+    from difflib import get_close_matches  # 2 ms, only where something is missing
+
     lines = text.split("\n")
     bare, looked_for = [line.strip() for line in lines], [line.strip() for line in wanted.strip("\n").split("\n")]
     where: dict[str, list[int]] = {}
@@ -145,6 +146,8 @@ def unified_diff(path: str, before: str, after: str, context: int = 3) -> str:
     What begins and ends alike is cut off first, so that the cost is that of the change and not of the file. A change of
     more than two thousand lines is shown as one block.
     """
+    from difflib import SequenceMatcher  # 2 ms, with the first file that is changed
+
     old, new = _lines(before), _lines(after)
     head = _alike(old, new)
     tail = _alike(old[head:][::-1], new[head:][::-1])
