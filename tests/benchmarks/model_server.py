@@ -1,7 +1,7 @@
 """A model that answers at once: a process that speaks OpenAI chat completions and does as little else as can be.
 
-It calls the tool it was told to call until it has answered ``calls`` times on a connection's conversation, which it reads off the
-number of messages; then it says it is done. Start it with ``start()``; it prints its port and ends with its standard input.
+It calls the tool it was told to call ``calls`` times on each connection; then it says it is done, and begins again. Start it
+with ``start()``; it prints its port and ends with its standard input.
 """
 
 import json

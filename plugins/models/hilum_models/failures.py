@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
 import msgspec
 from hilum.errors import ModelError
 
@@ -30,8 +29,7 @@ LONGEST = 600
 MOST_READ = 6_000
 
 
-@attrs.frozen
-class Who:
+class Who(msgspec.Struct, frozen=True):
     """Who answered, for messages.
 
     Attributes:
@@ -44,7 +42,10 @@ class Who:
     provider: str
     model: str = ""
     key_env: str = ""
-    key: str = attrs.field(default="", repr=False)
+    key: str = ""
+
+    def __repr__(self) -> str:
+        return f"Who({self.provider}/{self.model})"  # and never the key
 
 
 def clean(text: str, who: Who) -> str:

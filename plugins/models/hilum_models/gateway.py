@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 
-import attrs
+import msgspec
 import trio
 from hilum.errors import ModelError
 from hilum.models import Alive, Chunk, ModelInfo, Request, Wire
@@ -23,8 +23,7 @@ ALIVE = Alive()
 _BLANK = b" \t\r\n\xef\xbb\xbf"  # what may stand before the first character that counts, a byte order mark too
 
 
-@attrs.frozen
-class HttpModel:
+class HttpModel(msgspec.Struct, frozen=True):
     """A model behind HTTP. Implements ``Model``.
 
     Attributes:
@@ -38,10 +37,13 @@ class HttpModel:
     info: ModelInfo
     wire: Wire
     url: str
-    headers: Mapping[str, str] = attrs.field(repr=False)
+    headers: Mapping[str, str]
     who: Who
     read: Callable[[str, bytes, Who], Reader]
-    transport: Transport = attrs.field(repr=False)
+    transport: Transport
+
+    def __repr__(self) -> str:
+        return f"HttpModel({self.info.name})"  # and never the headers, or an address that may hold a password
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:

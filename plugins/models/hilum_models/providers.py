@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import quote, urlsplit
 
 import attrs
+import msgspec
 import trio
 from hilum.errors import E_NO_MODEL, ModelError, UsageError
 from hilum.models import ModelInfo, Price
@@ -80,8 +81,7 @@ def ollama_url(host: str) -> str:
     return host.removesuffix("/v1") + "/v1"
 
 
-@attrs.define
-class HttpProvider:
+class HttpProvider(msgspec.Struct):
     """A provider behind HTTP. Implements ``Provider``.
 
     Attributes:
@@ -101,15 +101,18 @@ class HttpProvider:
     api: str
     transport: Transport
     key_env: str = ""
-    key: str = attrs.field(default="", repr=False)
+    key: str = ""
     needs_key: bool = False
     default: str = ""
     local: bool = False
     given: bool = False
-    headers: Mapping[str, str] = attrs.field(factory=dict, repr=False)
-    settings: ModelsSettings = attrs.field(factory=ModelsSettings, repr=False)
+    headers: Mapping[str, str] = {}
+    settings: ModelsSettings = msgspec.field(default_factory=ModelsSettings)
     # What a server said of its models: whether they call tools, and their window.
-    facts: dict[str, dict[str, int | bool]] = attrs.field(factory=dict, repr=False)
+    facts: dict[str, dict[str, int | bool]] = {}
+
+    def __repr__(self) -> str:
+        return f"HttpProvider({self.name})"  # and never the key
 
     def model(self, name: str) -> HttpModel:
         """Give the model of that name.

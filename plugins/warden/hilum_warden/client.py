@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from errno import E2BIG, EINVAL, ENOENT
 from subprocess import DEVNULL
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import attrs
 import trio
@@ -63,8 +63,7 @@ class Command:
     env: dict[str, str] = attrs.field(factory=lambda: dict(os.environ))
 
 
-@attrs.frozen
-class Completed:
+class Completed(NamedTuple):
     """How a command ended.
 
     Args:

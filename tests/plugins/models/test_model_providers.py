@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import attrs
 import msgspec
 import pytest
 import trio
@@ -190,7 +189,7 @@ async def test_local_servers_that_are_not_there_cost_next_to_nothing(free_port: 
     names = {"OLLAMA_HOST": url, "VLLM_BASE_URL": url, "LLAMACPP_BASE_URL": url, "LMSTUDIO_BASE_URL": url}
     made = make(transport, **names)
     began = trio.current_time()
-    local = [attrs.evolve(made[name], given=False) for name in ("ollama", "vllm", "llamacpp", "lmstudio")]
+    local = [msgspec.structs.replace(made[name], given=False) for name in ("ollama", "vllm", "llamacpp", "lmstudio")]
     assert [await provider.suggest() for provider in local] == [None] * 4
     assert trio.current_time() - began < 0.3
     assert await made["ollama"].names() == []
@@ -200,7 +199,7 @@ async def test_server_that_does_not_answer_is_left_after_a_moment(server: Any, t
     """A port on which somebody listens and says nothing delays the start by at most a third of a second."""
     server.say(hold=True)
     began = trio.current_time()
-    provider = attrs.evolve(make(transport, VLLM_BASE_URL=f"{server.url}/v1")["vllm"], given=False)
+    provider = msgspec.structs.replace(make(transport, VLLM_BASE_URL=f"{server.url}/v1")["vllm"], given=False)
     assert await provider.suggest() is None
     assert trio.current_time() - began < 1.0
 
@@ -212,7 +211,7 @@ async def test_other_servers_on_the_port_are_no_models(reply: bytes, server: Any
     """A web server under development on port 8000 is not taken for a model."""
     server.say(reply, headers=JSON)
     provider = make(transport, VLLM_BASE_URL=f"{server.url}/v1")["vllm"]
-    assert await attrs.evolve(provider, given=False).suggest() is None
+    assert await msgspec.structs.replace(provider, given=False).suggest() is None
     with pytest.raises(UsageError, match="which you gave as its address"):
         await provider.suggest()
 
