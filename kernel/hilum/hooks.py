@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import CoroutineType
+from types import CoroutineType, ModuleType
 from typing import Any
 
 import msgspec
@@ -246,8 +246,11 @@ def implementations(
 def _marked(owner: Any) -> list[tuple[str, str, dict[str, Any], tuple[str, ...]]]:
     """List (attribute, hook, options, argument names) of what is marked as an implementation."""
     found = []
-    for attribute in dir(owner):
-        options = getattr(inspect.getattr_static(owner, attribute, None), "hilum_impl", None)
+    # Nothing is looked up that could run code, except in modules, where looking statically is slow and there is nothing to run.
+    module = isinstance(owner, ModuleType)
+    own = dict(vars(owner)) if module else {name: inspect.getattr_static(owner, name, None) for name in dir(owner)}
+    for attribute, value in own.items():
+        options = getattr(value, "hilum_impl", None)
         if isinstance(options, dict):
             names = [name for name in inspect.signature(getattr(owner, attribute)).parameters if name != "self"]
             found.append((attribute, options.get("specname") or attribute, options, tuple(names)))

@@ -16,7 +16,6 @@ Except for ``collect``, an implementation may be ``def`` (runs inline, must not 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -75,7 +74,7 @@ def hookspec(*, shape: Shape, deadline: float = 5.0, fault: str, **answers: Any)
     """Declare a hook: its shape, its deadline in seconds, what a failure means, and what it ``gives`` (see ``Spec``)."""
 
     def mark(function: F) -> F:
-        arguments = tuple(inspect.signature(function).parameters)
+        arguments = function.__code__.co_varnames[: function.__code__.co_argcount]
         function.hilum_spec_info = Spec(shape, deadline, fault, arguments, **answers)  # type: ignore[attr-defined]
         return _mark(function)
 

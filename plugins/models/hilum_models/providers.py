@@ -127,7 +127,9 @@ class HttpProvider(msgspec.Struct):
             raise UsageError(f"{self.name}/{name} cannot be used: there is no key.", code=E_NO_MODEL, hint=hint)
         own = self.settings.models.get(f"{self.name}/{name}", ModelSettings())
         facts, about = self.facts.get(name, {}), known(name, local=self.local)
-        price = Price(**attrs.asdict(own.price)) if own.price else about.price
+        price = (
+            Price(given.input, given.output, given.cached, given.cache_write) if (given := own.price) else about.price
+        )
         window = own.window or facts.get("window") or about.window
         images = facts.get("images", about.images) if own.images is None else own.images
         max_output = own.max_output or min(about.max_output, window // 2)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import attrs
 from hilum import section, setting
 
 
-@attrs.frozen(kw_only=True)
+@section()
 class PriceSettings:
     """US dollars for a million tokens."""
 
@@ -21,7 +20,7 @@ class PriceSettings:
     cache_write: float | None = setting(default=None, minimum=0, help="Input tokens written to the provider's cache.")
 
 
-@attrs.frozen(kw_only=True)
+@section()
 class ModelSettings:
     """What holds for one model, over what the catalogue says."""
 
@@ -36,7 +35,7 @@ class ModelSettings:
     options: dict[str, Any] = setting(factory=dict, help="Further fields of the request, as the vendor documents them.")
 
 
-@attrs.frozen(kw_only=True)
+@section()
 class ProviderSettings:
     """A provider: one of the known ones with changes, or a new one."""
 
