@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _SKIPPED = """.git .hg .svn .jj node_modules __pycache__ .venv venv .tox .nox .mypy_cache .pytest_cache .ruff_cache
 .hypothesis .eggs dist build target .next .gradle .idea .cache"""
 SKIPPED = frozenset(_SKIPPED.split())
+_NAMELESS = getattr(os, "O_TMPFILE", 0) if os.path.isdir("/proc/self/fd") else 0
 _IDENTITY = ("st_dev", "st_ino", "st_size", "st_mtime_ns")
 
 
@@ -71,8 +72,7 @@ def replace(
         folder, name = place.folder, place.name
         old = _status_to_replace(place, path, expected)
         temporary = os.path.join(os.path.dirname(name), f".hilum-{token_hex(8)}.tmp")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)  # EXCL follows no link either
-        target = os.open(temporary, flags, 0o666, dir_fd=folder)
+        target, nameless = _new(folder, temporary)
         try:
             with open(target, "wb") as file:
                 file.write(data)
@@ -81,11 +81,23 @@ def replace(
                     with suppress(PermissionError):
                         os.fchown(target, old.st_uid, old.st_gid)
                     os.fchmod(target, stat.S_IMODE(old.st_mode))
+                if nameless:
+                    os.link(f"/proc/self/fd/{target}", temporary, dst_dir_fd=folder)
             os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
-            os.unlink(temporary, dir_fd=folder)
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=folder)
             raise
         return place.path
+
+
+def _new(folder: int | None, name: str) -> tuple[int, bool]:
+    """Open a new file to write to, and say whether it has no name yet: one without leaves nothing behind in a crash."""
+    if _NAMELESS and folder is not None:
+        with suppress(OSError):  # not every file system can
+            return os.open(os.path.dirname(name) or ".", os.O_WRONLY | _NAMELESS, 0o666, dir_fd=folder), True
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)  # EXCL follows no link either
+    return os.open(name, flags, 0o666, dir_fd=folder), False
 
 
 def _status_to_replace(place: Place, path: str | Path, expected: os.stat_result | None) -> os.stat_result | None:

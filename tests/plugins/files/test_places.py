@@ -1,7 +1,10 @@
 """Places: files replaced whole or not at all, and near names for what is missing."""
 
 import os
+import signal
 import stat
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -275,3 +278,16 @@ def test_without_openat(workspace: Workspace, root: Path, tmp_path: Path, monkey
             pass
     with pytest.raises(ToolError, match=r"no 'a/c\.txt'"), opened(workspace, "a/c.txt"):
         pass
+
+
+def test_write_that_is_killed_leaves_no_temporary_file(tmp_path):
+    """What is written has no name until it is whole, so that a crash leaves the old file and nothing else."""
+    (tmp_path / "a.txt").write_text("old")
+    code = (
+        "import os, signal, sys; from pathlib import Path; from hilum import Workspace; from hilum_files import places;"
+        "os.fchmod = lambda *_: os.kill(os.getpid(), signal.SIGKILL);"
+        "places.replace(Workspace(Path(sys.argv[1])), 'a.txt', b'new')"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == -signal.SIGKILL
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+    assert (tmp_path / "a.txt").read_text() == "old"
