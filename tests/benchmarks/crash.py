@@ -23,6 +23,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--instants", type=int, default=INSTANTS)
+    parser.add_argument("--only", choices=("boundary", "instants"), help="one of the two kinds")
     options = parser.parse_args()
     undisturbed = await crash_session.trial(options.turns)
     crash_session.judge(undisturbed, undisturbed, options.turns)
@@ -33,6 +34,8 @@ async def main() -> None:
         "killed at               trials   kills   cut off   repeated   seconds   bar: nothing lost, repeated or changed"
     )
     for label, plans in (("each event boundary", events), ("random instants", random_ones)):
+        if options.only and options.only not in label:
+            continue
         began = time.perf_counter()
         seen = await crash_session.judge_all(options.turns, undisturbed, plans)
         row = "".join(f"{seen[name]:>10}" for name in ("trials", "kills", "cut off", "repeated"))
