@@ -204,12 +204,13 @@ async def test_background_child_neither_hangs_nor_stays(run, root: Path, how: st
 
 async def test_output_comes_as_it_is_written(run, root: Path, screen) -> None:
     """Faces see a line while the command still runs, both streams in their order."""
-    os.mkfifo(root / "go")
+    for gate in ("first", "second"):  # one each: a second reader could meet the first writer before it has closed
+        os.mkfifo(root / gate)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(run, "echo one; read x <go; echo two >&2; read x <go; echo three")
-        for seen in ("one\n", "one\ntwo\n"):
+        nursery.start_soon(run, "echo one; read x <first; echo two >&2; read x <second; echo three")
+        for seen, gate in (("one\n", "first"), ("one\ntwo\n", "second")):
             await screen.wait_for(seen)
-            await trio.Path(root / "go").write_text("x\n")
+            await trio.Path(root / gate).write_text("x\n")
     assert screen.text == "one\ntwo\nthree\n"
 
 
