@@ -145,8 +145,9 @@ def test_plain_code_runs_reads_answers_and_stops(tmp_path):
             if isinstance(event, RunEnded):
                 break
         assert run.wait().text == "Done."
+        before = session.journal.last  # and not after the prompt: the call may have started by then
         run = session.prompt("Wait.")
-        for event in session.events(session.journal.last):
+        for event in session.events(before):
             if isinstance(event, CallStarted):
                 break
         began = time.monotonic()
