@@ -455,7 +455,8 @@ async def test_many_commands_leak_nothing(warden: Warden) -> None:
                 await warden.run(command("no-such-program-here"))
         else:
             await warden.run(command("true"), input=b"x" * (number % 3))
-    await until(lambda: holdings() == before)
+    # Keepers come and go, each with a few descriptors; a leak would show thirty times over.
+    await until(lambda: all(now <= then + 8 for now, then in zip(holdings(), before, strict=True)))
 
     await until(lambda: len(children(root)) <= 1 + warden_module.SEATS)  # idle keepers
 
