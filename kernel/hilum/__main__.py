@@ -24,7 +24,12 @@ SUMMARIES = {
     "run": 'work on a task and exit: hilum run "fix the failing test"',
     "demo": "watch a recorded run find, fix and verify a real bug, offline",
     "sessions": "list, show, resume, fork, rename, delete and export sessions",
+    "diff": "show what a session changed in files, by call, turn or run",
+    "undo": "take back what a call, a turn or a run changed, commands included",
     "config": "show every setting, its value and where it came from",
+    "permissions": "show, change and test the rules for tool calls",
+    "trust": "trust a folder, so that what it brings along may execute",
+    "doctor": "show what is enforced and found on this machine, and what to do",
     "plugins": "list plugins with version, state, hooks and tools; allow or block them",
 }
 
@@ -45,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands["plugins"] = EntryPoint("plugins", "hilum.inventory:main", "hilum", "")
     if name in ("", "-h", "--help", "help"):
         known = [n for n in {**SUMMARIES, **commands} if n in commands]
-        lines = [f"  {n:12}{SUMMARIES.get(n) or f'from {commands[n].distribution}'}" for n in known]
+        lines = [f"  {n:13}{SUMMARIES.get(n) or f'from {commands[n].distribution}'}" for n in known]
         print(USAGE + "\n".join(lines) + "\n\nhilum COMMAND --help tells more.")
         return 0 if name else 2
     try:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
+from hilum_hooks import FAULTS, Fault, single
 
 from hilum.errors import NeedsUser, ToolDenied, ToolError, unknown
 from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, CallStarted, UserNeeded
-from hilum.hooks import FAULTS, Fault, single
 from hilum.hookspecs import Verdict, allow, ask, deny
 from hilum.late import PAIR, unwrap
 from hilum.messages import Text, ToolCall, ToolResult, writable
@@ -86,9 +86,13 @@ async def _settle(agent: Agent, state: CallState, call: ToolCall) -> Output:
         raise ToolError("This very call has failed three times.", code="E_REPEATED", hint="Change it, or do without.")
     verdict = await _verdict(agent, call, tool)
     if verdict.kind == "deny":
-        raise ToolDenied(verdict.reason or "The call was refused.")
-    if verdict.kind == "ask" and call.name not in session.grants:
-        await _approve(agent, state, call, tool, verdict.reason)
+        raise ToolDenied(verdict.reason or "The call was refused.", code=verdict.code)
+    if verdict.kind == "ask" and (verdict.scope or call.name) not in session.grants:
+        await _approve(agent, state, call, tool, verdict)
+        again = await _verdict(agent, call, tool)
+        if again.kind == "deny" or (again.kind == "ask" and again != verdict):
+            changed = "What the call would do has changed since it was asked."
+            raise ToolDenied(again.reason if again.kind == "deny" else changed, code=again.code)
     async with AsyncExitStack() as stack:
         for lock in session.write_locks(arguments[name] for name in tool.writes if arguments.get(name)):
             await stack.enter_async_context(lock)
@@ -114,30 +118,37 @@ def _find(agent: Agent, call: ToolCall) -> Tool:
 
 async def _verdict(agent: Agent, call: ToolCall, tool: Tool) -> Verdict:
     """The strictest of what approval policy, mode and plugins say; where the policy refuses, no plugin is heard."""
-    policy, approve, changes = allow(), agent.session.approve, tool.risk != "read"
+    hooks, approve, changes = agent.session.hooks, agent.session.approve, tool.risk != "read"
     if changes and approve == "readonly":
         return deny(f"The session is read-only, and {tool.name} can {tool.risk}.")
-    if changes and approve == "ask_first":
-        policy = ask("Calls that change something are confirmed (approve = ask_first).")
+    if reason := hooks.refusal():
+        return deny(reason)
+    verdicts = [allow()]
+    for plugin, value in await hooks.gather("on_tool_call", agent=agent, call=call, tool=tool):
+        failed = f"The plugin {plugin}, which guards this, failed: {value}."
+        verdicts.append(deny(failed) if isinstance(value, Fault) else value)
     if changes and tool.risk in agent.mode.ask:
-        policy = ask(f"In {agent.mode.name} mode calls that {tool.risk} are confirmed by the user.")
-    gates = await agent.session.hooks.judge("on_tool_call", agent=agent, call=call, tool=tool)
-    return gates if gates.rank >= policy.rank else policy
+        verdicts.append(ask(f"In {agent.mode.name} mode calls that {tool.risk} are confirmed by the user."))
+    if changes and approve == "ask_first" and not any(verdict.settled for verdict in verdicts):
+        verdicts.append(ask("Calls that change something are confirmed (approve = ask_first)."))
+    return max(verdicts, key=lambda verdict: verdict.rank)
 
 
-async def _approve(agent: Agent, state: CallState, call: ToolCall, tool: Tool, reason: str) -> None:
+async def _approve(agent: Agent, state: CallState, call: ToolCall, tool: Tool, verdict: Verdict) -> None:
     """Wait for the user's answer.
 
     Raises:
         ToolDenied: It was no, came too late, or nobody is there to ask.
     """
-    session = agent.session
+    session, reason = agent.session, verdict.reason
     answer = state.answered if state.asked and state.asked.call == call else None
     if answer is None and session.kind == "headless":
         raise ToolDenied(f"It needs the user's approval and nobody is there to give it: {reason}")
     if answer is None:
         identity, limit = os.urandom(6).hex(), session.options.approval_timeout
-        asked = ApprovalAsked(id=identity, call=call, risk=tool.risk, reason=reason, deadline=time.time() + limit)
+        asked = ApprovalAsked(
+            id=identity, call=call, risk=tool.risk, reason=reason, scope=verdict.scope, deadline=time.time() + limit
+        )
         with session.waiting(agent, identity) as answered, trio.move_on_after(limit):
             agent.emit(asked)
             await answered.wait()

@@ -30,7 +30,10 @@ class EntryPoint(NamedTuple):
 
 
 def entry_points(group: str) -> dict[str, EntryPoint]:
-    """Give the entry points of a group by name, sorted. A name found twice counts where it is first on ``sys.path``."""
+    """Give the entry points of a group by name, sorted. A name found twice counts where it is first on ``sys.path``.
+
+    What has a name that no terminal should be shown is left out.
+    """
     found: dict[str, EntryPoint] = {}
     for folder, text in _declared(tuple(sys.path)):
         distribution, _, version = folder.removesuffix(".dist-info").partition("-")
@@ -40,7 +43,8 @@ def entry_points(group: str) -> dict[str, EntryPoint]:
                 inside = header[1]
             elif inside == group and (pair := re.match(r"\s*([^=#;]*[^=#;\s])\s*=\s*([\w.:]+)", line)):
                 point = EntryPoint(pair[1], pair[2], distribution.replace("_", "-"), version)
-                found.setdefault(point.name, point)
+                if "".join(point).isprintable():
+                    found.setdefault(point.name, point)
     return dict(sorted(found.items()))
 
 

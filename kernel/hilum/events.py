@@ -130,23 +130,27 @@ class ModelAnswered(Event, frozen=True):
 
 
 class ApprovalAsked(Event, frozen=True):
-    """Phase event of a call: the user must decide. The answer holds for exactly this call."""
+    """Phase event of a call: the user must decide. ``scope`` says what a lasting yes holds for, all of the tool if empty."""
 
     id: str
     call: ToolCall
     risk: str
     reason: str = ""
+    scope: str = ""
     deadline: float = 0.0
 
 
 class ApprovalAnswered(Event, frozen=True):
-    """Phase event of a call: the decision. ``by`` is ``user``, ``timeout``, ``headless`` or ``stop``."""
+    """Phase event of a call: the decision. ``by`` is ``user``, ``timeout``, ``headless`` or ``stop``.
+
+    Without ``remember`` it holds for exactly this call; ``always`` outlives the session where a plugin keeps such rules.
+    """
 
     id: str
     accepted: bool
     reason: str = ""
     by: str = "user"
-    remember: Literal["once", "session"] = "once"
+    remember: Literal["once", "session", "always"] = "once"
 
 
 class CallStarted(Event, frozen=True):
@@ -176,6 +180,10 @@ class RoundEnded(Event, frozen=True):
     layers: tuple[Layer, ...] = ()
     tools: tuple[str, ...] | None = None
     objected: bool = False
+
+
+class StopAsked(Event, frozen=True):
+    """The run is to be stopped: written before anything of it is ended, so that a resume ends it and does not go on."""
 
 
 class RunEnded(Event, frozen=True):

@@ -16,11 +16,12 @@ Except for ``collect``, an implementation may be ``def`` (runs inline, must not 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import pluggy
+from hilum_hooks import Spec, specifier
 
 from hilum.context import ContextRequest
 from hilum.errors import ToolDenied
@@ -37,55 +38,25 @@ if TYPE_CHECKING:
 
 PROJECT = "hilum"
 hookimpl = pluggy.HookimplMarker(PROJECT)
-_mark = pluggy.HookspecMarker(PROJECT)
-F = TypeVar("F", bound=Callable[..., Any])
-Shape = Literal["collect", "gather", "first", "pipe", "gate", "supervised"]
-
-
-class Spec(msgspec.Struct, frozen=True):
-    """How the kernel calls a hook.
-
-    Args:
-        shape: How implementations combine (see above).
-        deadline: Seconds an implementation may take.
-        fault: What a failure means, in words, for the reference.
-        arguments: Names of what an implementation may take.
-        gives: Type of an answer, or of its items where the answer is an iterable; anything else is a failure.
-        many: Whether a list or tuple of these will do as well.
-        raises: Exceptions that are an answer and no failure.
-    """
-
-    shape: Shape
-    deadline: float
-    fault: str
-    arguments: tuple[str, ...]
-    gives: type = object
-    many: bool = False
-    raises: tuple[type[Exception], ...] = ()
-
-    def fits(self, value: object) -> bool:
-        """Whether a value may be an answer."""
-        if value is None or isinstance(value, self.gives):
-            return True
-        return self.many and isinstance(value, list | tuple) and all(isinstance(item, self.gives) for item in value)
-
-
-def hookspec(*, shape: Shape, deadline: float = 5.0, fault: str, **answers: Any) -> Callable[[F], F]:
-    """Declare a hook: its shape, its deadline in seconds, what a failure means, and what it ``gives`` (see ``Spec``)."""
-
-    def mark(function: F) -> F:
-        arguments = function.__code__.co_varnames[: function.__code__.co_argcount]
-        function.hilum_spec_info = Spec(shape, deadline, fault, arguments, **answers)  # type: ignore[attr-defined]
-        return _mark(function)
-
-    return mark
+hookspec = specifier(PROJECT)
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a gate says of a call: ``allow`` it, ``ask`` the user, or ``deny`` it. The strictest of all verdicts wins."""
+    """What a gate says of a call: ``allow`` it, ``ask`` the user, or ``deny`` it. The strictest of all verdicts wins.
+
+    Args:
+        kind: What it says.
+        reason: Why, for the user or the model.
+        scope: With ``ask``: which calls a lasting yes holds for, as a rule that the user can read; else all of the tool.
+        settled: With ``allow``: the user has settled this by a rule, so that the approval policy does not ask again.
+        code: With ``deny``: what the result is marked with.
+    """
 
     kind: Literal["allow", "ask", "deny"]
     reason: str = ""
+    scope: str = ""
+    settled: bool = False
+    code: str = "E_DENIED"
 
     @property
     def rank(self) -> int:
@@ -93,19 +64,19 @@ class Verdict(msgspec.Struct, frozen=True):
         return ("allow", "ask", "deny").index(self.kind)
 
 
-def allow(reason: str = "") -> Verdict:
+def allow(reason: str = "", *, settled: bool = False) -> Verdict:
     """Let the call run, unless somebody is stricter."""
-    return Verdict("allow", reason)
+    return Verdict("allow", reason, settled=settled)
 
 
-def ask(reason: str) -> Verdict:
+def ask(reason: str, *, scope: str = "") -> Verdict:
     """Let the user decide."""
-    return Verdict("ask", reason)
+    return Verdict("ask", reason, scope)
 
 
-def deny(reason: str) -> Verdict:
+def deny(reason: str, *, code: str = "E_DENIED") -> Verdict:
     """Refuse the call; the reason goes to the model."""
-    return Verdict("deny", reason)
+    return Verdict("deny", reason, code=code)
 
 
 class Interpretation(msgspec.Struct, frozen=True):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import sys
-import tomllib
-from contextlib import redirect_stdout, suppress
-from pathlib import Path
+from contextlib import redirect_stdout
 from typing import Any
 
 import trio
+from hilum_settings import ChangeError, change
 
 from hilum.discovery import entry_points, normal
 from hilum.errors import HilumError, UsageError, unknown
@@ -83,37 +80,17 @@ def _plain(text: str) -> str:
 
 
 def _block(name: str, block: bool) -> int:
-    """Write the list of blocked plugins into the user's settings; nothing else may change, or nothing is written."""
+    """Change the list of blocked plugins in the user's settings."""
     if name not in (installed := entry_points("hilum")):
         raise unknown("plugin", name, installed)
-    path = Path(os.path.realpath(config_folder() / FILE))
+
+    def wanted(old: list[str] | None) -> list[str]:
+        return [known for known in old or [] if normal(known) != normal(name)] + [name] * block
+
     try:
-        text = path.read_bytes().decode() if path.exists() else ""
-        data = tomllib.loads(text)
-        before = data.get("plugins", {}).get("block", [])
-        wanted = [known for known in before if normal(known) != normal(name)] + [name] * block
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = path.with_suffix(".new")
-        new.write_bytes(_changed(text, data, wanted).encode())
-        new.chmod(path.stat().st_mode & 0o777 if text else 0o600)
-        new.replace(path)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+        path = change(config_folder() / FILE, "plugins.block", wanted)
+    except ChangeError as error:
         hint = f'Change it by hand: "{name}" {"joins" if block else "leaves"} the list block under [plugins].'
-        raise HilumError(f"{path} cannot be changed safely: {error}.", code="E_SETTINGS", hint=hint) from None
+        raise HilumError(str(error), code="E_SETTINGS", hint=hint) from None
     print(f"{name} is {'blocked' if block else 'not blocked'} in {path}.")
     return 0
-
-
-def _changed(text: str, data: dict[str, Any], wanted: list[str]) -> str:
-    """Put the list where it stands (in its table, dotted) or at the end; the result is read and compared."""
-    line = f"block = {json.dumps(wanted, ensure_ascii=False)}"
-    old = r"block[ \t]*=[ \t]*\[[^\]#]*\]"
-    for changed in (
-        re.sub(rf"(?ms)^(\[plugins\](?:(?!^\[).)*?^[ \t]*|plugins\.){old}", lambda m: m[1] + line, text, count=1),
-        re.sub(r"(?m)^\[plugins\].*$", lambda m: f"{m[0]}\n{line}", text, count=1),
-        f"{text}\n[plugins]\n{line}\n".lstrip("\n"),
-    ):
-        with suppress(tomllib.TOMLDecodeError):
-            if tomllib.loads(changed) == data | {"plugins": data.get("plugins", {}) | {"block": wanted}}:
-                return changed
-    raise ValueError("its form is unusual")

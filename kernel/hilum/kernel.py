@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 import attrs
 import msgspec
 import trio
+from hilum_hooks import FAULTS, Fault, Lifespans, Observer, open_nursery
 
 from hilum.errors import UsageError
 from hilum.events import SessionOpened
-from hilum.hooks import FAULTS, Fault, Observer
-from hilum.lifespans import Lifespans, open_nursery
+from hilum.hookspecs import PROJECT
 from hilum.plugins import Host
 from hilum.processes import Warden
 from hilum.routing import Router
@@ -57,7 +57,7 @@ class Kernel:
     _lifespans: Lifespans = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._lifespans = Lifespans("open_kernel", self, self.crashed)
+        self._lifespans = Lifespans("open_kernel", self, self.crashed, PROJECT)
 
     def settings(self, section: type[T]) -> T:
         """Give a plugin's settings, without those of any project but the one the kernel was opened for."""
@@ -151,7 +151,8 @@ class Kernel:
         """Open the plugins' kernel halves; collect models and the store."""
         for plugin in self.host.plugins.values():
             try:
-                await self._lifespans.open(plugin, self._nursery)
+                if plugin.state == "ready":
+                    await self._lifespans.open(plugin.name, plugin.module, self._nursery)
             except FAULTS as error:
                 self.crashed(plugin.name, error)
         for _, provider in self.host.table.collect("provide_models", kernel=self):

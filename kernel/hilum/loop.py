@@ -15,12 +15,12 @@ from math import inf
 from typing import TYPE_CHECKING
 
 import trio
+from hilum_hooks import FAULTS, Fault
 
 from hilum.calls import end_calls, run_calls
 from hilum.context import ContextRequest, cut_point, fit, plain_trim, render, tokens
 from hilum.errors import HilumError
 from hilum.events import ErrorRaised, RoundEnded, RunEnded, RunStarted, State, Trimmed, UserNeeded
-from hilum.hooks import FAULTS, Fault
 from hilum.messages import AssistantMessage, Block, Text, Trim, UserMessage
 from hilum.prompt import pieces, round_end, seal
 from hilum.routing import attempt
@@ -46,6 +46,9 @@ async def drive(agent: Agent, state: dict[str, object]) -> None:
     agent.scope = trio.CancelScope(deadline=trio.current_time() + limit)
     try:
         with agent.scope:
+            if agent.starting == conversation.stopped:  # hilum died while it was being stopped
+                agent.scope.cancel()
+                await trio.lowlevel.checkpoint()
             await agent.session.kernel.router.ready(agent)
             if conversation.run is None:
                 await _begin(agent, state)
@@ -191,7 +194,10 @@ async def _check(agent: Agent) -> None:
     for plugin, value in await hooks.gather("check_answer", agent=agent, message=message):
         failed = f"The plugin {plugin}, which checks answers, failed: {value}."
         objections += [failed if isinstance(value, Fault) else value] if value else []
-    gone = [f"The plugin {name}, which checks answers, is off ({why})." for name, why in hooks.unchecked.items()]
+    gone = [
+        f"The plugin {name}, which checks answers, is off ({why})."
+        for name, why in hooks.closed.get("check_answer", {}).items()
+    ]
     if message.stop == "length" and not objections and run.objections < MAX_OBJECTIONS:
         objections.append("Your answer was cut off at the output limit. Continue where it stopped.")
     elif message.stop == "end" and not message.text.strip():

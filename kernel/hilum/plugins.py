@@ -1,6 +1,6 @@
 """Plugins: found without importing, filtered, loaded one by one, so that what does not load is a fact and never a stop.
 
-pluggy validates and keeps the modules; the calls are made by ``hilum.hooks``.
+pluggy validates and keeps the modules; the calls are made by ``hilum_hooks``.
 """
 
 from __future__ import annotations
@@ -12,15 +12,32 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Literal
 
+import hilum_hooks
 import msgspec
 import pluggy
+from hilum_hooks import FAULTS, Fault, Observer, Spec
 
 from hilum import hookspecs
 from hilum.discovery import EntryPoint, entry_points, normal
 from hilum.errors import PluginError, unknown
-from hilum.hooks import FAULTS, Fault, Observer, Table, implementations
-from hilum.hookspecs import HOOKS, PROJECT, Spec
+from hilum.hookspecs import HOOKS, PROJECT
 from hilum.settings import KernelSettings, PluginSettings, sections_of
+
+
+class Table(hilum_hooks.Table):
+    """The hooks of a kernel or of a session."""
+
+    error, project = PluginError, PROJECT
+
+    def refusal(self) -> str:
+        """Why no call may run, empty if calls may run: a plugin that guards them is gone."""
+        for gone in self.closed.values():
+            for plugin, reason in gone.items():
+                return (
+                    f"The plugin {plugin} guards tool calls and is off ({reason}). No call runs until it works again "
+                    f"or the user takes it out by name: plugins.block = [{plugin!r}]."
+                )
+        return ""
 
 
 class Plugin(msgspec.Struct, eq=False):
@@ -99,10 +116,8 @@ class Host:
                 self._add_specs(plugin)
         for index, plugin in enumerate(self._ready()):
             with self._isolated(plugin):
-                found = list(implementations(plugin.module, plugin.name, index, self.specs, half=False))
+                self.table.add(plugin.module, plugin.name, index)
                 self._manager.register(plugin.module, name=plugin.name)
-                for hook, impl in found:
-                    self.table.add(hook, impl)
 
     @contextmanager
     def _isolated(self, plugin: Plugin) -> Iterator[None]:
@@ -112,6 +127,7 @@ class Host:
         except FAULTS as error:
             fault = Fault(plugin.name, "load", error)
             plugin.state, plugin.error = "failed", str(fault)
+            self.table.forget(plugin.name)
             self.table.report(fault)
             if plugin.point is not None:
                 sys.modules.pop(plugin.point.target.partition(":")[0], None)
@@ -139,7 +155,8 @@ class Host:
         for name in self.table.required:
             plugin = self.plugins.get(name)
             if plugin is None or plugin.state in ("failed", "off"):
-                self.table.closed[name] = (plugin.error if plugin else "") or "required, and not installed"
+                reason = (plugin.error if plugin else "") or "required, and not installed"
+                self.table.closed.setdefault("", {})[name] = reason
 
     def fail(self, plugin: str, error: str) -> None:
         """Mark a plugin as off and take its hooks out."""

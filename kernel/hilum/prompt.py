@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
+from hilum_hooks import FAULTS, Fault
 
 from hilum.events import LayersSealed, RoundEnded
-from hilum.hooks import FAULTS, Fault
 from hilum.late import PAIR
 from hilum.messages import Layer, ToolSpec
 from hilum.models import Model, Request

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
+from hilum_hooks import FAULTS
 
 from hilum.errors import HilumError, ModelError, UsageError, unknown
 from hilum.events import ModelAnswered, ModelFailed, ModelStarted
-from hilum.hooks import FAULTS
 from hilum.messages import AssistantMessage, ToolCall
 from hilum.models import CallChunk, Done, Model, Provider, Request, TextChunk, ThinkingChunk
 from hilum.prompt import request

@@ -16,14 +16,14 @@ from weakref import WeakValueDictionary
 import attrs
 import msgspec
 import trio
+from hilum_hooks import FAULTS, Fault, Lifespans
 
 from hilum import __version__
 from hilum import events as ev
 from hilum.agents import Agent, Mode, Profile, ToolFilter
 from hilum.errors import HilumError, StoreError, ToolDenied, ToolError, UsageError, unknown
-from hilum.hooks import FAULTS, Fault, Table, implementations
+from hilum.hookspecs import PROJECT
 from hilum.journal import Journal, Reader
-from hilum.lifespans import Lifespans
 from hilum.loop import drive, give_up
 from hilum.messages import writable
 from hilum.plugins import Plugin
@@ -99,18 +99,18 @@ class Session:
     def __init__(
         self, kernel: Kernel, log: Log, info: SessionInfo, root: Path, settings: Settings, halves: trio.Nursery
     ) -> None:
-        self.id, self.kernel, self.workspace, self.kind = info.id, kernel, Workspace(root), info.kind
-        self.options = settings.get(KernelSettings)
+        self.id, self.kernel, self.kind, self.options = info.id, kernel, info.kind, settings.get(KernelSettings)
+        self.workspace = Workspace(root, self.options.extra_roots)
         self._settings, self._halves, self.journal = settings, halves, Journal(log)
         self.work: trio.Nursery = halves
-        self.hooks: Table = kernel.host.table.copy(self.report)
+        self.hooks = kernel.host.table.copy(self.report)
         self.processes = Processes(kernel.warden, self._wrap, str(root))
         self.modes: dict[str, Mode] = {"agent": Mode("agent")}
         self.model, self.approve, self._mode = self.options.model, self.options.approve, self.options.mode
         self.agents: dict[str, Agent] = {}
         self.tools: dict[str, Tool] = {}
         self.expects_tools = False
-        self._lifespans = Lifespans("open_session", self, self.crashed)
+        self._lifespans = Lifespans("open_session", self, self.crashed, PROJECT)
         self._runs: dict[str, Run] = {}
         self._working: set[str] = set()
         self._waiting: dict[str, tuple[Agent, trio.Event]] = {}
@@ -236,6 +236,7 @@ class Session:
                         self.emit(ev.RunEnded(state="stopped"), actor, identity)
                 if actor.scope is not None:
                     actor.scope.cancel()
+                    self.emit(ev.StopAsked(), actor, actor.starting)
 
     def answer(self, approval: str, accepted: bool, *, reason: str = "", remember: str = "once") -> None:
         """Answer an approval.
@@ -244,7 +245,8 @@ class Session:
             approval: Its id.
             accepted: Whether the call may run.
             reason: Why not; the model reads it.
-            remember: ``session`` lets every later call of this tool run unasked until the session ends.
+            remember: ``session`` lets every later call of the approval's scope (of its tool, if it has none) run unasked
+                until the session ends; ``always`` asks the plugin that gave the scope to keep it as a rule, too.
 
         Raises:
             UsageError: No such approval is open: it was answered, ran out, or its run ended.
@@ -286,7 +288,7 @@ class Session:
 
     @property
     def grants(self) -> frozenset[str]:
-        """Names of tools whose calls the user lets run unasked until the session ends."""
+        """Scopes of approvals, and names of tools, whose calls the user lets run unasked until the session ends."""
         return frozenset(name for agent in self.agents.values() for name in agent.conversation.grants)
 
     def add_mode(self, mode: Mode) -> None:
@@ -411,7 +413,8 @@ class Session:
             where = str(self.workspace.root)
             self.emit(ev.SessionOpened(session=self.id, workspace=where, kind=self.kind, version=__version__))
         for index, plugin in enumerate(self.kernel.host.plugins.values()):
-            await self._open_half(plugin, index)
+            if plugin.state == "ready":
+                await self._open_half(plugin, index)
         self.tools_changed()
         for event in events:
             self._replay(event)
@@ -420,10 +423,9 @@ class Session:
 
     async def _open_half(self, plugin: Plugin, index: int) -> None:
         try:
-            half = await self._lifespans.open(plugin, self._halves)
+            half = await self._lifespans.open(plugin.name, plugin.module, self._halves)
             if half is not None:
-                for hook, impl in list(implementations(half, plugin.name, index, self.hooks.specs, half=True)):
-                    self.hooks.add(hook, impl)
+                self.hooks.add(half, plugin.name, index, half=True)
         except FAULTS as error:
             self.hooks.fault(plugin.name, "open_session", error, "it could not be opened")
 

@@ -86,7 +86,8 @@ class Conversation(msgspec.Struct, eq=False):
         told: Layers by name as last told at the tail, where they differ from the sealed ones.
         tools: Names of the tools that the model was last told it can reach.
         queue: Prompts that wait, as (run id, text).
-        grants: Tools that the user lets run unasked from now on.
+        grants: What the user lets run unasked from now on: scopes of approvals, and names of tools.
+        stopped: Id of the run that was last asked to stop.
     """
 
     messages: list[Message] = msgspec.field(default_factory=list)
@@ -102,6 +103,7 @@ class Conversation(msgspec.Struct, eq=False):
     strikes: Strikes = msgspec.field(default_factory=Strikes)
     factor: float = 1.0
     grants: set[str] = msgspec.field(default_factory=set)
+    stopped: str = ""
 
     def apply(self, event: ev.Event) -> None:
         """Fold one event into the state. The method that is named like the event does it; most events have none."""
@@ -173,8 +175,8 @@ class Conversation(msgspec.Struct, eq=False):
         for state in run.calls.values():
             if state.asked and state.asked.id == event.id:
                 state.answered = event
-                if event.accepted and event.remember == "session":
-                    self.grants.add(state.asked.call.name)
+                if event.accepted and event.remember != "once":
+                    self.grants.add(state.asked.scope or state.asked.call.name)
 
     def _call_started(self, event: ev.CallStarted, run: RunState) -> None:
         run.calls[event.call.id].started = event
@@ -197,6 +199,9 @@ class Conversation(msgspec.Struct, eq=False):
             self.tools = frozenset(event.tools)
         run.calls = {}
         self.phase = "think"
+
+    def _stop_asked(self, event: ev.StopAsked, run: RunState | None) -> None:
+        self.stopped = event.run
 
     def _run_ended(self, event: ev.RunEnded, run: RunState | None) -> None:
         self.queue = [entry for entry in self.queue if entry[0] != event.run]

@@ -246,32 +246,10 @@ def _read_signature(tool: Tool) -> _Signature:
     if unknown := ", ".join(name for name in described if name not in inject):
         raise wrong(f"the docstring describes {unknown}, which the function does not take.")
     struct = msgspec.defstruct(tool.name, fields, kw_only=True, forbid_unknown_fields=True)
-    return _Signature(struct, _schema_of(struct), inject)
-
-
-def _schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """Give the struct's JSON Schema without references, which some providers refuse."""
-    (schema,), components = msgspec.json.schema_components([struct], ref_template="{name}")
-
-    def inline(node: Any, seen: tuple[str, ...] = ()) -> Any:
-        if isinstance(node, list):
-            return [inline(item, seen) for item in node]
-        if not isinstance(node, dict):
-            return node
-        if name := node.get("$ref"):
-            if name in seen:
-                return {"type": "object"}
-            node, seen = {**components[name], **node}, (*seen, name)
-        result = {
-            key: {k: inline(v, seen) for k, v in value.items()} if key == "properties" else inline(value, seen)
-            for key, value in node.items()
-            if key not in ("title", "$ref")
-        }
-        if "enum" in result and all(isinstance(value, str) for value in result["enum"]):
-            result.setdefault("type", "string")
-        return result
-
-    return inline(schema)  # type: ignore[no-any-return]
+    (top,), types = msgspec.json.schema_components([struct])
+    schema = types.pop(top["$ref"].removeprefix("#/$defs/"))
+    del schema["title"]
+    return _Signature(struct, schema | ({"$defs": types} if types else {}), inject)
 
 
 def _unquote(raw: dict[str, Any]) -> dict[str, Any]:

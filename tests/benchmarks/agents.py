@@ -113,7 +113,8 @@ def child(which: str, count: int) -> None:
         assert server.stdin
         assert server.stdout
         url = f"http://127.0.0.1:{server.stdout.readline().strip()}/v1"
-        os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "HILUM_DATA": folder, "HILUM_CONFIG": folder}
+        own = f"{folder}/own"
+        os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "HILUM_DATA": own, "HILUM_CONFIG": own}
         os.chdir(folder)
         print(json.dumps(trio.run(measure, which, server.stdout, count)))
         server.stdin.close()

@@ -39,14 +39,15 @@ async def measure(name: str, arguments: str, rounds: int) -> list[float]:
         return AssistantMessage(tuple(ToolCall(f"call-{asked.number:04}-{n}", name, arguments) for n in range(CALLS)))
 
     with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(work := f"{folder}/work")
         async with serve(script) as server:
             os.environ |= {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "none"}
-            os.environ |= {"HILUM_DATA": folder, "HILUM_CONFIG": folder}
+            os.environ |= {"HILUM_DATA": f"{folder}/own", "HILUM_CONFIG": f"{folder}/own"}
             installed = list(entry_points("hilum"))
             settings = {"model": "openai/m", "approve": "auto", "turns": rounds + 1}
             async with (
                 hilum.open_kernel([*installed, Resting()], settings=settings) as kernel,
-                kernel.open_session(folder) as session,
+                kernel.open_session(work) as session,
             ):
                 ended = await session.run("Rest.")
                 assert ended.state == "completed", ended

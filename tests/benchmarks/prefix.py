@@ -64,14 +64,15 @@ async def bodies_of(api: str) -> tuple[list[bytes], list[object]]:
         return AssistantMessage((*thinking, Text(f"Turn {asked.number} — é.", "model"), *calls))
 
     with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(work := f"{folder}/work")
         async with serve(script, keep=10_000) as server:
-            os.environ |= {"HILUM_DATA": folder, "HILUM_CONFIG": folder}
+            os.environ |= {"HILUM_DATA": f"{folder}/own", "HILUM_CONFIG": f"{folder}/own"}
             provider = {"base_url": server.url + APIS[api], "api": api}
             settings = {"model": "lab/m", "models.providers": {"lab": provider}, "turns": TURNS + 1}
             installed = list(entry_points("hilum"))
             async with (
                 hilum.open_kernel([*installed, Changing()], settings=settings) as kernel,
-                kernel.open_session(folder) as session,
+                kernel.open_session(work) as session,
             ):
                 for _ in range(RUNS):
                     ended = await session.run("Look around.")

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -70,21 +70,30 @@ def asked_for(name: str, folder: str, mark: str) -> tuple[str, str]:
     return ("wait", "{}") if name == "in process" else ("run_terminal_cmd", json.dumps({"command": command}))
 
 
+@contextmanager
+def places() -> Iterator[tuple[str, str]]:
+    """A workspace, and beside it, where no sandbox has to hide them, a folder for hilum's own files."""
+    with tempfile.TemporaryDirectory(prefix="stop-") as folder:
+        work, own = Path(folder, "work"), Path(folder, "own")
+        work.mkdir()
+        yield str(work), str(own)
+
+
 @asynccontextmanager
 async def opened(name: str, mark: str) -> AsyncIterator[tuple[hilum.Session, Path]]:
     """Open a session with all plugins, whose model calls the tool at once."""
     with (
-        tempfile.TemporaryDirectory(prefix="stop-") as folder,
-        model_server.start(1000, *asked_for(name, folder, mark)) as url,
+        places() as (work, own),
+        model_server.start(1000, *asked_for(name, work, mark)) as url,
     ):
         # The gateways read the process's own environment.
-        os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "HILUM_DATA": folder, "HILUM_CONFIG": folder}
+        os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "HILUM_DATA": own, "HILUM_CONFIG": own}
         installed = list(entry_points("hilum"))
         async with (
             hilum.open_kernel([*installed, Waiting()], settings=SETTINGS) as kernel,
-            kernel.open_session(folder) as session,
+            kernel.open_session(work) as session,
         ):
-            yield session, Path(folder, "up")
+            yield session, Path(work, "up")
 
 
 async def stops(name: str, count: int, seed: int = 1) -> tuple[list[float], list[str]]:
@@ -138,11 +147,12 @@ def end(way: str, delay: float) -> tuple[int, float, list[str]]:
         Its exit code, the seconds from the signal until nothing was left (at most 3), and what was left.
     """
     mark = uuid4().hex
-    with tempfile.TemporaryDirectory(prefix="stop-") as folder:
-        name, arguments = asked_for("stubborn tree", folder, mark)
+    with places() as (work, own):
+        name, arguments = asked_for("stubborn tree", work, mark)
         with model_server.start(1, name, arguments) as url:
             environ = os.environ | {
-                "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "HILUM_DATA": folder, "HILUM_CONFIG": folder,
+                "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none",
+                "HILUM_DATA": own, "HILUM_CONFIG": own,
                 "STOP_MARK": mark,
             }  # fmt: skip
             argv = [
@@ -155,14 +165,14 @@ def end(way: str, delay: float) -> tuple[int, float, list[str]]:
                 "--approve",
                 "auto",
                 "-C",
-                folder,
+                work,
                 "Work.",
             ]
             with subprocess.Popen(
                 argv, env=environ, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
             ) as process:
                 deadline = time.monotonic() + 20
-                while not Path(folder, "up").exists():
+                while not Path(work, "up").exists():
                     if process.poll() is not None or time.monotonic() > deadline:
                         process.kill()
                         raise AssertionError(f"hilum run did not start the command: {process.communicate()[1]}")

@@ -55,7 +55,7 @@ async def by_hand(url: str, kind: str, turns: list[float], size: int) -> None:
             turns.append(time.perf_counter() - began)
 
 
-async def with_hilum(url: str, kind: str, turns: list[float], size: int, folder: str) -> None:
+async def with_hilum(which: str, url: str, turns: list[float], size: int, folder: str) -> None:
     """The same through hilum: all plugins, the SQLite store, the OpenAI gateway."""
     import hilum
     from hilum import hookimpl, tool
@@ -72,6 +72,8 @@ async def with_hilum(url: str, kind: str, turns: list[float], size: int, folder:
             return [noop]
 
     settings = {"model": "openai/m", "approve": "auto", "turns": 1000}
+    if which == "open":  # all plugins, but no sandbox and no look at the tree, which a loop by hand has not either
+        settings |= {"guard.sandbox": "off", "guard.unsandboxed": "run", "files.snapshots": False}
     names = list(__import__("hilum.discovery", fromlist=["x"]).entry_points("hilum"))
     async with (
         hilum.open_kernel([*names, Plugin()], settings=settings) as kernel,
@@ -99,12 +101,14 @@ def child(which: str, url: str, kind: str, size: int) -> None:
 
     turns: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "HILUM_DATA": folder, "HILUM_CONFIG": folder}
-        os.chdir(folder)
+        own, work = f"{folder}/own", f"{folder}/work"
+        os.environ |= {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "HILUM_DATA": own, "HILUM_CONFIG": own}
+        os.mkdir(work)
+        os.chdir(work)
         if which == "hand":
             trio.run(by_hand, url, kind, turns, size)
         else:
-            trio.run(with_hilum, url, kind, turns, size, folder)
+            trio.run(with_hilum, which, url, turns, size, work)
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"turns": turns, "rss": rss}))
 
@@ -117,14 +121,14 @@ def measure(which: str, calls: int, kind: str, arguments: str, size: int) -> dic
         return json.loads(subprocess.run(argv, capture_output=True, text=True, check=True, env=environ).stdout)
 
 
-def compare(kind: str, arguments: str, rounds: int) -> tuple[float, float]:
+def compare(ours: str, kind: str, arguments: str, rounds: int) -> tuple[float, float]:
     """Median turn in milliseconds: by hand, with hilum."""
-    times: dict[str, list[float]] = {"hand": [], "hilum": []}
+    times: dict[str, list[float]] = {"hand": [], ours: []}
     for _ in range(rounds):
         for which in times:
             found = measure(which, TURNS, kind, arguments, 20)["turns"]
             times[which].append(statistics.median(found[5:]))  # type: ignore[index]
-    return statistics.median(times["hand"]) * 1000, statistics.median(times["hilum"]) * 1000
+    return statistics.median(times["hand"]) * 1000, statistics.median(times[ours]) * 1000
 
 
 def main() -> None:
@@ -138,11 +142,12 @@ def main() -> None:
         child(which, url, kind, int(size))
         return
     print("turn, median in ms          by hand   hilum   ratio   bar")
-    for label, kind, arguments, bar in (
-        ("in-process tool", "noop", "{}", "2 ms, 2.4 x"),
-        ("bash -c tool", "run_terminal_cmd", '{"command":"true"}', "5 ms, 2 x"),
+    for label, which, kind, arguments, bar in (
+        ("in-process tool", "hilum", "noop", "{}", "2 ms, 2.4 x"),
+        ("bash -c tool", "open", "run_terminal_cmd", '{"command":"true"}', "5 ms, 2 x"),
+        ("the same, sandbox, journal", "hilum", "run_terminal_cmd", '{"command":"true"}', "25 ms more"),
     ):
-        hand, ours = compare(kind, arguments, options.rounds)
+        hand, ours = compare(which, kind, arguments, options.rounds)
         print(f"{label:26} {hand:8.2f} {ours:7.2f} {ours / hand:6.2f}x   {bar}")
     print("\n300 turns of 2 KB results   turn 20   turn 300   growth   RSS MB   bar")
     for which in ("hand", "hilum"):

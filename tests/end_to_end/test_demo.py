@@ -12,7 +12,7 @@ async def test_the_demo_finds_fixes_and_verifies_the_bug(cli):
     done = await cli("demo", "--keep", TMPDIR=str(cli.folder), OPENAI_API_KEY="")
     assert done.code == 0, done.err
     for part in (
-        "answers are a recording", "FAILED (failures=3)", "E_NOT_FOUND", "✓ edit_file", "… OK",
+        "answers are a recording", "FAILED (failures=3)", "E_STALE", "✓ edit_file", "… OK",
         "+        return (self.end - self.start) % DAY", "tokens", "hilum sessions show 2", "OPENAI_API_KEY",
     ):  # fmt: skip
         assert part in done.err

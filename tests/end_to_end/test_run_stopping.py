@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 import trio
@@ -18,14 +19,28 @@ if os.fork() == 0:
     os.setsid()
     if os.fork():
         os._exit(0)
-open(f"pid-{os.getpid()}", "w").close()
+open(f"started-{os.getpid()}", "w").close()
 time.sleep(60)
 """
 
 
+def started(cli):
+    """Whether both processes of the stubborn command run."""
+    return len(list(cli.workspace.glob("started-*"))) == 2
+
+
 def pids(cli):
-    """The processes of the stubborn command."""
-    return [int(path.name.partition("-")[2]) for path in cli.workspace.glob("pid-*")]
+    """The processes of the stubborn command, and of the sandbox round it, as the system numbers them."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes()
+            if b"stubborn.py" in words and os.readlink(folder / "cwd") == str(cli.workspace):
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    assert len(found) >= 2
+    return found
 
 
 async def read_all(stream):
@@ -44,13 +59,14 @@ async def test_a_signal_stops_the_run_and_everything_it_started(cli, asks, wait_
         cli.model(asks("run_terminal_cmd", command="python3 stubborn.py")),
         cli.started("run", "go", "--approve", "auto") as process,
     ):
-        await wait_until(lambda: len(pids(cli)) == 2)
+        await wait_until(lambda: started(cli))
+        running = pids(cli)
         began = trio.current_time()
         process.send_signal(number)
         said = await read_all(process.stderr)
         assert await process.wait() == code
         assert trio.current_time() - began < 5
-    assert all(gone(pid) for pid in pids(cli))
+    assert all(gone(pid) for pid in running)
     assert "stopped" in said
     (info,) = json.loads((await cli("sessions", "list", "--json")).out)
     assert f"hilum run --resume {info['id']}" in said
@@ -80,7 +96,8 @@ async def test_a_second_signal_leaves_at_once_and_nothing_behind(cli, asks, wait
         cli.model(AssistantMessage(calls, stop="calls")),
         cli.started("run", "go", "--approve", "auto", PYTHONPATH=str(plugin)) as process,
     ):
-        await wait_until(lambda: len(pids(cli)) == 2 and (cli.workspace / "stuck").exists())
+        await wait_until(lambda: started(cli) and (cli.workspace / "stuck").exists())
+        running = pids(cli)
         process.send_signal(signal.SIGINT)
         with trio.move_on_after(1):
             await process.wait()
@@ -88,7 +105,7 @@ async def test_a_second_signal_leaves_at_once_and_nothing_behind(cli, asks, wait
         process.send_signal(signal.SIGINT)
         with trio.fail_after(1):
             assert await process.wait() == 130
-    await wait_until(lambda: all(gone(pid) for pid in pids(cli)))
+    await wait_until(lambda: all(gone(pid) for pid in running))
 
 
 async def test_a_stop_before_the_answer_is_clean(cli, wait_until):

@@ -2,7 +2,7 @@
 
 import pytest
 import trio
-from hilum import Mode, UsageError, ask, tool
+from hilum import Mode, UsageError, allow, ask, tool
 from hilum.errors import E_APPROVAL_TIMEOUT, E_DENIED, E_REJECTED
 from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, CallStarted, StateChanged
 from hilum.testing import plugin, use
@@ -134,6 +134,32 @@ async def test_yes_for_the_session_is_remembered_for_that_tool_only(bench, tools
     with kit.guard():
         await run.wait()
     assert ran == [("execute", 1), ("execute", 2)]
+
+
+async def test_yes_for_the_session_holds_for_the_scope_that_the_gate_named(bench, tools, ran):
+    """A gate that says how far a yes may reach is asked about the rest."""
+    gate = plugin(
+        "gate", on_tool_call=lambda call: ask("look first", scope="even") if '"n":1' not in call.arguments else None
+    )
+    kit = await bench(tools, gate, answers=[use("execute", n=2), "ok"])
+    run = await kit.start("x")
+    asked = await kit.wait_for(ApprovalAsked)
+    assert asked.scope == "even"
+    kit.session.answer(asked.id, True, remember="session")
+    with kit.guard():
+        await run.wait()
+    assert kit.session.grants == {"even"}
+    assert (await kit.call("execute", n=4)).code == ""
+    assert len(kit.of(ApprovalAsked)) == 1
+
+
+async def test_what_a_gate_has_settled_is_not_asked_by_the_policy(bench, tools, ran):
+    """A rule of the user's stands over ask_first; a plain allow does not."""
+    settled = plugin("gate", on_tool_call=lambda call: allow(settled='"n":1' in call.arguments))
+    kit = await bench(tools, settled, approve="ask_first", kind="headless")
+    assert (await kit.call("execute", n=1)).code == ""
+    assert (await kit.call("execute", n=2)).code == E_DENIED
+    assert ran == [("execute", 1)]
 
 
 async def test_waiting_call_does_not_hold_back_its_siblings(bench, tools, ran):

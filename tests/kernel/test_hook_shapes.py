@@ -15,9 +15,10 @@ from hilum import (
     tool,
 )
 from hilum.events import ApprovalAsked, LayersSealed, RoundEnded
-from hilum.hooks import Fault, Table
 from hilum.hookspecs import HOOKS
+from hilum.plugins import Table
 from hilum.testing import plugin, say, use
+from hilum_hooks import Fault
 
 
 @tool(risk="read", effect="pure")
@@ -152,6 +153,7 @@ async def test_refused_command_is_no_fault(bench):
         ([allow(), ask("sure?"), allow()], "asks"),
         ([ask("sure?"), deny("no way"), allow()], "denied"),
         ([deny("no way"), ask("sure?")], "denied"),
+        ([ask("sure?"), deny("no way", code="E_BLOCKED")], "blocked"),
     ],
 )
 async def test_strictest_verdict_wins(bench, verdicts, outcome):
@@ -169,8 +171,8 @@ async def test_strictest_verdict_wins(bench, verdicts, outcome):
         kit.session.answer(asked.id, True)
     with kit.guard():
         await run.wait()
-    assert kit.results[0].code == ("E_DENIED" if outcome == "denied" else "")
-    assert ("no way" in kit.results[0].text) == (outcome == "denied")
+    assert kit.results[0].code == {"denied": "E_DENIED", "blocked": "E_BLOCKED"}.get(outcome, "")
+    assert ("no way" in kit.results[0].text) == (outcome in ("denied", "blocked"))
 
 
 async def test_notes_of_remind_stand_at_the_tail(bench):
@@ -247,10 +249,8 @@ def test_misspelt_hooks_and_arguments_are_named(hook, text):
 async def test_ten_plain_implementations_cost_microseconds():
     """A def runs inline: no nursery, no checkpoint."""
     table = Table(lambda fault: None, HOOKS, [])
-    from hilum.hooks import Impl
-
     for n in range(10):
-        table.add("remind", Impl(f"p{n}", lambda: "x", (), (1, n, 0)))
+        table.add(plugin(f"p{n}", remind=lambda: "x"), f"p{n}", n)
     with trio.CancelScope() as scope:
         scope.cancel()
         answers = await table.gather("remind", agent=None, results=[])

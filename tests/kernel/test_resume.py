@@ -200,6 +200,34 @@ async def test_gates_judge_again_what_had_not_started(opened):
     assert tools.ran == []
 
 
+@pytest.mark.parametrize("early", [False, True])
+async def test_run_that_was_being_stopped_is_not_taken_up(early, opened):
+    """A stop holds although hilum died before anything of it was carried out; before the run's first event, too."""
+    store, tools = MemoryStore(), Tools()
+    tools.hang = True
+    gathering = trio.Event()
+
+    async def gather_context():
+        if early:
+            gathering.set()
+            await trio.sleep_forever()
+
+    slow = plugin("slow", gather_context=gather_context)
+    async with opened(tools.plugin, slow, answers=[use("put")], store=store) as kit:
+        await kit.start("the task")
+        with kit.guard():
+            await (gathering if early else tools.there).wait()
+        kit.session.stop()
+        cut_off = await kit.kernel.fork(kit.session.id)  # the log at this instant: memory is copied without a pause
+    async with opened(tools.plugin, answers=["again"], store=store, resume=cut_off) as kit:
+        assert kit.of(RunEnded) == []
+        (ended,) = await go_on(kit)
+        assert ended.state == "stopped"
+        assert kit.requests == []
+        assert (await kit.run("go on")).text == "again"
+    assert tools.ran == ["put"] * (not early)
+
+
 async def test_waiting_prompts_are_kept(opened):
     """Prompts that waited when the session was cut off run after the one that goes on."""
     store, tools = MemoryStore(), Tools()

@@ -203,10 +203,7 @@ async def test_late_tool_is_checked_and_guarded_as_any_other(bench):
     ]
     kit = await late_bench(bench, answers)
     gate = plugin("gate", on_tool_call=lambda call, tool: seen.append((call.name, tool.name)))
-    from hilum.hooks import implementations
-
-    for hook, impl in implementations(gate, "gate", 9, kit.session.hooks.specs, half=False):
-        kit.session.hooks.add(hook, impl)
+    kit.session.hooks.add(gate, "gate", 9)
     await kit.run("x")
     assert [result.code for result in kit.results[1:]] == ["E_BAD_ARGS", E_UNKNOWN_TOOL, "E_BAD_ARGS", ""]
     assert "Did you mean weather?" in kit.results[2].text

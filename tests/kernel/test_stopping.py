@@ -55,7 +55,6 @@ async def again(kit):
     """Prompt once more, with the hook that hung out of the way."""
     kit.session.hooks.remove("tools", "")
     kit.session.hooks.closed.clear()
-    kit.session.hooks.unchecked.clear()
     kit.model.next("here")
     return await kit.run("y")
 

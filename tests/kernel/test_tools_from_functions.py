@@ -35,7 +35,7 @@ async def find(
 
 
 def test_schema_comes_from_signature_and_docstring():
-    """Names, types, defaults, descriptions, closed, without references, and nothing injected shows."""
+    """Names, types, defaults, descriptions, closed, types of the tool's own under $defs, and nothing injected shows."""
     spec = find.spec
     assert spec.name == "find"
     assert spec.description == "Find a text.\n\nIt looks in the places given,\none after another."
@@ -44,10 +44,12 @@ def test_schema_comes_from_signature_and_docstring():
     assert schema["required"] == ["text", "places"]
     assert schema["additionalProperties"] is False
     assert schema["properties"]["places"]["description"] == "Where to look; each with a path and a line."
-    assert schema["properties"]["places"]["items"]["properties"]["line"]["minimum"] == 1
-    assert schema["properties"]["how"]["type"] == "string"
+    assert schema["properties"]["places"]["items"] == {"$ref": "#/$defs/Place"}
+    assert schema["$defs"]["Place"]["properties"]["line"]["minimum"] == 1
+    assert set(schema["properties"]["how"]["enum"]) == {"exact", "fuzzy"}
     assert schema["properties"]["how"]["default"] == "exact"
-    assert "$ref" not in msgspec.json.encode(schema).decode()
+    assert schema["type"] == "object"
+    assert "title" not in schema
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ async def test_tool_with_a_schema_of_its_own_takes_what_it_allows(bench):
 
 
 def test_recursive_types_have_a_schema():
-    """A tree of itself is an object at the second level."""
+    """A tree refers to itself; a tool without types of its own has no $defs."""
 
     class Tree(msgspec.Struct):
         name: str
@@ -128,8 +130,30 @@ def test_recursive_types_have_a_schema():
         """Grow."""
         return tree.name
 
-    parts = grow.spec.parameters["properties"]["tree"]["properties"]["parts"]
-    assert parts["items"] == {"type": "object"}
+    schema = grow.spec.parameters
+    assert schema["properties"]["tree"] == {"$ref": "#/$defs/Tree"}
+    assert schema["$defs"]["Tree"]["properties"]["parts"]["items"] == {"$ref": "#/$defs/Tree"}
+    assert grow.check('{"tree": {"name": "a", "parts": [{"name": "b"}]}}')["tree"].parts[0].name == "b"
+    assert "$defs" not in find_text.spec.parameters
+
+
+@tool
+def find_text(text: str) -> str:
+    """Find."""
+    return text
+
+
+def test_tool_named_as_a_type_of_its_own_has_both():
+    """Two things of one name are told apart in the schema."""
+
+    @tool(name="Place")
+    def put(place: Place) -> str:
+        """Put."""
+        return place.path
+
+    schema = put.spec.parameters
+    assert schema["required"] == ["place"]
+    assert schema["$defs"][schema["properties"]["place"]["$ref"].rpartition("/")[2]]["required"] == ["path"]
 
 
 @pytest.mark.parametrize("value", [None, 3, ["a"], {"b": 1.5}])

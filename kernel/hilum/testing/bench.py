@@ -13,9 +13,9 @@ import attrs
 import msgspec
 import trio
 import trio.testing
+from hilum_hooks import Fault
 
 from hilum.events import AnyEvent, CallDone, CallStarted, Event, ModelAnswered, RunEnded
-from hilum.hooks import Fault
 from hilum.kernel import Kernel, open_kernel
 from hilum.messages import ToolResult
 from hilum.models import Model, Request

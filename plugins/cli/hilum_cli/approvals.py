@@ -12,9 +12,10 @@ from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Event
 
 from hilum_cli.faces import Face
 from hilum_cli.progress import duration, parsed
-from hilum_cli.terminal import Out, is_terminal, neutral
+from hilum_cli.terminal import Out, is_terminal, line, neutral
 
 CHOICES = "y: yes · n: no (n REASON tells the model why) · a: yes to every {} in this session"
+ALWAYS = " · always: in later ones, too"
 LONGEST = 10_000
 
 
@@ -58,7 +59,7 @@ class Approver:
         async for asked in self._queue:
             if asked.id in self._settled:
                 continue
-            if asked.call.name in self._session.grants:
+            if (asked.scope or asked.call.name) in self._session.grants:
                 self._answer(asked, True)
                 continue
             self._open, self._scope = asked, trio.CancelScope()
@@ -71,7 +72,8 @@ class Approver:
 
     async def _ask(self, asked: ApprovalAsked) -> None:
         left = duration(max(asked.deadline - time.time(), 0))
-        self._err.say(f"\n{describe(asked)}\n{CHOICES.format(neutral(asked.call.name))} · no answer in {left} is a no")
+        choices = CHOICES.format(line(asked.scope or asked.call.name, 120)) + (ALWAYS if asked.scope else "")
+        self._err.say(f"\n{describe(asked)}\n{choices} · no answer in {left} is a no")
         discard_typed()
         while True:
             self._err.put(b"Run it? [y/n/a] ")
@@ -81,6 +83,8 @@ class Approver:
                     return self._answer(asked, True)
                 case "a" | "all":
                     return self._answer(asked, True, remember="session")
+                case "always" if asked.scope:
+                    return self._answer(asked, True, remember="always")
                 case "n" | "no":
                     return self._answer(asked, False, reason=reason.strip())
                 case "\x04":

@@ -22,7 +22,7 @@ PROMPT = (
     "Find out why, fix it, and make sure that all tests pass."
 )
 TESTS = "python3 -m unittest -q"
-PLUGINS = ("files", "shell", "prompt", "models", "store")
+PLUGINS = ("files", "shell", "prompt", "models", "store", "guard")
 HERE = Path(__file__).parent
 CASSETTE = HERE / "demo.toml"
 EXPECTED = HERE / "demo.diff"
@@ -104,6 +104,7 @@ def run_options(project: Path, folder: Path) -> Namespace:
     """Give the options of the run: what ``hilum run`` would take, untouched by the user's settings."""
     # The commands of the recording say python3; it shall be the one that runs hilum.
     os.environ["PATH"] = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
+    os.environ["HILUM_CONFIG"] = str(folder / "config")
     environ = {key: value for key, value in os.environ.items() if not key.startswith("HILUM_")}
     return Namespace(
         prompt=PROMPT, resume="", record="", model="recorded/demo", mode=None, approve="auto",

@@ -13,6 +13,7 @@ from hilum.events import (
     Event,
     ModelAnswered,
     ModelFailed,
+    PluginEvent,
     PluginFault,
     RunEnded,
     Trimmed,
@@ -136,6 +137,10 @@ class PlainFace(TextFace):
         await self.err.write((text + "\n").encode(errors="backslashreplace"))
 
 
+SAID = 4_000
+"""Characters of a plugin's note to the user that are shown."""
+
+
 def happening(item: Event) -> str:
     """Say in one line what neither a call nor an answer tells; nothing for an event that need not be told."""
     match item:
@@ -149,6 +154,8 @@ def happening(item: Event) -> str:
             return f"! the plugin {item.plugin} failed in {item.hook}: {line(item.error, 160)}{off}"
         case UserNeeded():
             return f"! {line(item.message, 200)}"
+        case PluginEvent(data={"say": str(said)}):
+            return "! " + neutral(said[:SAID])
         case Trimmed():
             return f"! the conversation was cut to fit the model's window (about {item.before} tokens before)"
     return ""

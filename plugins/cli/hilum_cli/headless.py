@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from hilum import Kernel, Run, Session
     from hilum.events import AnyEvent
     from hilum_replay import Recorder
+
+GUARD = "guard"
 
 
 def run(options: Namespace, face: Face) -> int:
@@ -99,6 +102,7 @@ class Headless:
             workspace=options.workspace,
             environ=options.environ,
         ) as kernel:
+            require_guard(kernel, options.plugins)
             recorder = make_recorder(options.record) if options.record else None
             resume = await find_session(kernel, options.resume, options.workspace) if options.resume else ""
             # Before the session is made, so that a mistake leaves no empty session behind.
@@ -170,6 +174,18 @@ class Headless:
             return runs
         hint = f'Say what to do next: hilum run --resume {session.id} "…".'
         raise UsageError("Nothing was cut off in this session.", hint=hint)
+
+
+def require_guard(kernel: Kernel, named: Sequence[str] | None) -> None:
+    """Let no call run without the guard, unless the user says otherwise: by ``required``, or by leaving it out by name.
+
+    Args:
+        kernel: The kernel, with no session yet.
+        named: The plugins that are to be loaded, where they were named.
+    """
+    default = any(row.key == "required" and row.source == "default" for row in kernel.explain())
+    if default and (named is None or GUARD in named):
+        kernel.host.require([GUARD])
 
 
 def _first(error: BaseException) -> HilumError:

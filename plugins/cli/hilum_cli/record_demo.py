@@ -54,7 +54,7 @@ def answers() -> Iterator[tuple[str, list[tuple[str, dict[str, object]]]]]:
         [("edit_file", {"path": "tally/entries.py", "old_string": GUESS, "new_string": GUESS_NEW})],
     )
     yield (
-        "The text is not quite what I took it for. I'll read the file.",
+        "I have not read the file yet, only guessed at it. I'll read it.",
         [("read_file", {"path": "tally/entries.py", "start_line": 1, "end_line": 35})],
     )
     yield (

@@ -52,6 +52,7 @@ def replace(
     *,
     make: bool = True,
     expected: os.stat_result | None = None,
+    mode: int | None = None,
 ) -> Path:
     """Write a file whole or not at all; an existing file keeps its mode and owner.
 
@@ -61,6 +62,7 @@ def replace(
         data: The new content.
         make: Make missing folders.
         expected: What the file must still be: its status when it was read.
+        mode: Permissions to give it, whatever those of an existing file are.
 
     Returns:
         The resolved path that was written.
@@ -70,7 +72,7 @@ def replace(
     """
     with at(workspace, path, make=make) as place:
         folder, name = place.folder, place.name
-        old = _status_to_replace(place, path, expected)
+        old = _status_to_replace(place, path, expected, force=mode is not None)
         temporary = os.path.join(os.path.dirname(name), f".hilum-{token_hex(8)}.tmp")
         target, nameless = _new(folder, temporary)
         try:
@@ -81,6 +83,8 @@ def replace(
                     with suppress(PermissionError):
                         os.fchown(target, old.st_uid, old.st_gid)
                     os.fchmod(target, stat.S_IMODE(old.st_mode))
+                if mode is not None:
+                    os.chmod(target if folder is not None else temporary, mode)
                 if nameless:
                     os.link(f"/proc/self/fd/{target}", temporary, dst_dir_fd=folder)
             os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -100,7 +104,9 @@ def _new(folder: int | None, name: str) -> tuple[int, bool]:
     return os.open(name, flags, 0o666, dir_fd=folder), False
 
 
-def _status_to_replace(place: Place, path: str | Path, expected: os.stat_result | None) -> os.stat_result | None:
+def _status_to_replace(
+    place: Place, path: str | Path, expected: os.stat_result | None, *, force: bool
+) -> os.stat_result | None:
     """Give the status of what a write would replace, or refuse the write."""
     old = None
     with suppress(FileNotFoundError):
@@ -108,7 +114,7 @@ def _status_to_replace(place: Place, path: str | Path, expected: os.stat_result 
     if old and not stat.S_ISREG(old.st_mode):
         kind = "a folder" if stat.S_ISDIR(old.st_mode) else "a link, pipe, socket or device"
         raise ToolError(f"{str(path)!r} is {kind}, not a file with content.")
-    if old and not old.st_mode & 0o222:
+    if old and not old.st_mode & 0o222 and not force:
         raise ToolError(f"{str(path)!r} is read-only.", hint="Ask the user before you change its mode.")
     if expected and (old is None or any(getattr(old, key) != getattr(expected, key) for key in _IDENTITY)):
         message = f"{str(path)!r} changed meanwhile; it was not written."

@@ -12,6 +12,8 @@ import msgspec
 import trio
 from hilum import Call, Output, ToolError, errors, section, setting, tool
 
+from hilum_files.journal.guard import hash_file
+from hilum_files.journal.records import spell
 from hilum_files.places import SKIPPED, at, opened
 from hilum_files.text import BOM, check_text, not_utf8, show
 
@@ -20,11 +22,36 @@ CHUNK = 1 << 18
 
 @section("files")
 class FilesSettings:
-    """How much the tools show at once."""
+    """How much the tools show at once, and what is kept for undo."""
 
     read_limit: int = setting(default=10_000, minimum=100, help="Characters of a file that read_file shows at once.")
     line_limit: int = setting(default=2_000, minimum=20, help="Characters of one line that read_file shows.")
     list_limit: int = setting(default=500, minimum=1, help="Entries that list_directory shows.")
+    snapshots: bool = setting(
+        default=True,
+        project=False,
+        help="Whether the tree is looked at around commands, so that what they change can be undone.",
+    )
+    snapshot_file_limit: int = setting(
+        default=10_000_000,
+        minimum=0,
+        help="Bytes of a file above which a snapshot notes that it changed and not what it held.",
+    )
+    snapshot_limit: int = setting(
+        default=1_000_000_000, minimum=0, help="Bytes of all files of a workspace whose content a snapshot keeps."
+    )
+    keep_days: float = setting(
+        default=30.0,
+        minimum=1,
+        project=False,
+        help="Days after which unused content that was kept for undo is deleted.",
+    )
+    keep_limit: int = setting(
+        default=5_000_000_000,
+        minimum=0,
+        project=False,
+        help="Bytes of content kept for undo, for all workspaces together.",
+    )
 
 
 @tool(risk="read", effect="pure", timeout=60)
@@ -54,12 +81,16 @@ async def read_file(
     settings = call.session.settings(FilesSettings)
     shown = show(path)
 
-    def read() -> Page:
+    def read() -> tuple[Page, str]:
         with opened(call.workspace, path) as file:
-            return read_page(file, shown, start, end, settings)
+            hashed, before = hash_file(file), os.fstat(file.fileno())
+            page, after = read_page(file, shown, start, end, settings), os.fstat(file.fileno())
+            same = (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size)
+            return page, hashed if same else ""  # what was written into while it was read is not known
 
-    page = await trio.to_thread.run_sync(read, abandon_on_cancel=True)
-    data = {"path": shown, "start": start, "end": page.end, "total": page.total}
+    page, hashed = await trio.to_thread.run_sync(read, abandon_on_cancel=True)
+    file = spell(call.workspace.relative(call.workspace.resolve(path)))
+    data = {"path": shown, "start": start, "end": page.end, "total": page.total, "file": file, "hash": hashed}
     return Output(page.render(start, end), data=data)
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import nlargest
 from itertools import islice
+from operator import itemgetter
 
 from hilum import ToolError
 
 BOM = "\ufeff"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_WORD = re.compile(r"\w+")
 _NUMBERED = re.compile(r"\s*\d+ \| ")
 
 
@@ -68,36 +71,10 @@ def encode(text: str, parameter: str) -> bytes:
         ) from None
 
 
-def newline_of(text: str) -> str:
-    """Give the line end that most lines of a text have."""
-    return "\r\n" if text.count("\r\n") * 2 > text.count("\n") else "\n"
-
-
 def with_newlines(text: str, newline: str) -> str:
     """Give a text with other line ends."""
     text = text.replace("\r\n", "\n")
     return text if newline == "\n" else text.replace("\n", newline)
-
-
-def places(text: str, wanted: str, most: int) -> list[int]:
-    """Give the first ``most`` offsets of a string, overlapping ones too: an overlap is as ambiguous as a repetition."""
-    found: list[int] = []
-    at = text.find(wanted)
-    while at != -1 and len(found) < most:
-        found.append(at)
-        at = text.find(wanted, at + 1)
-    return found
-
-
-def offset_in(text: str, offset: int) -> int:
-    """Map an offset in a text whose CRLF were made LF back to the text as it was."""
-    start = 0
-    for part in text.split("\r\n"):
-        if offset <= len(part):
-            break
-        offset -= len(part) + 1
-        start += len(part) + 2
-    return start + offset
 
 
 def nearest(text: str, wanted: str, most: int = 12) -> tuple[list[str], bool]:
@@ -111,19 +88,17 @@ def nearest(text: str, wanted: str, most: int = 12) -> tuple[list[str], bool]:
     Returns:
         The lines, numbered, and whether they differ from what was wanted in white space only.
     """
-    from difflib import get_close_matches  # 2 ms, only where something is missing
-
     lines = text.split("\n")
     bare, looked_for = [line.strip() for line in lines], [line.strip() for line in wanted.strip("\n").split("\n")]
     where: dict[str, list[int]] = {}
     for number, line in enumerate(bare):
         where.setdefault(line, []).append(number)
     votes: Counter[int] = Counter()  # for the line at which the wanted text would begin
-    for index, line in enumerate(looked_for):
+    for index, line in enumerate(looked_for[:1000]):
         for number in where.get(line, ())[:200] if line else ():
             votes[number - index] += len(line)
     anchor = max(looked_for, key=lambda line: 0 if line in where else len(line))
-    for near in get_close_matches(anchor, list(islice(where, 5000))) if 0 < len(anchor) <= 500 else ():
+    for near in _alike_lines(anchor, islice(where, 20_000)) if anchor not in where else ():
         for number in where[near][:200]:
             votes[number - looked_for.index(anchor)] += len(near)
     if not votes:
@@ -133,6 +108,16 @@ def nearest(text: str, wanted: str, most: int = 12) -> tuple[list[str], bool]:
     # With the white space at their ends: it may be all that differs.
     shown = [f"{n + 1} | {lines[n].removesuffix(chr(13))[:200]}" for n in range(begin, min(end, begin + most))]
     return shown, bare[begin:end] == looked_for
+
+
+def _alike_lines(wanted: str, lines: Iterable[str]) -> list[str]:
+    """Give the lines most like a wanted one: those that share most words with it, sorted out by their letters."""
+    from difflib import get_close_matches  # 2 ms, only where something is missing
+
+    words = set(_WORD.findall(wanted[:500]))
+    shared = [(len(words.intersection(_WORD.findall(line[:500]))), line) for line in lines]
+    best = nlargest(8, (pair for pair in shared if pair[0]), key=itemgetter(0))
+    return get_close_matches(wanted[:500], [line for _, line in best])
 
 
 def is_numbered(text: str) -> bool:

@@ -28,6 +28,7 @@ from hilum.models import Chunk, Done
 from hilum_models import encode as e
 from hilum_models.answer import Answer, Call, Stop, Thought, as_json, decode, number
 from hilum_models.failures import Who, reported
+from hilum_models.schemas import plain
 
 _CACHE = {"type": "ephemeral"}
 _ID = (r"[A-Za-z0-9_-]{1,64}", 32)
@@ -67,7 +68,7 @@ class AnthropicWire(msgspec.Struct, frozen=True):
         fields = e.merge(fields, target.options)
         if tools:
             fields["tools"] = [
-                {"name": t.name, "description": t.description, "input_schema": t.parameters} for t in tools
+                {"name": t.name, "description": t.description, "input_schema": plain(t.parameters)} for t in tools
             ]
         if system := [{"type": "text", "text": layer.text} for layer in layers if layer.text.strip()]:
             system[-1]["cache_control"] = _CACHE  # type: ignore[assignment]

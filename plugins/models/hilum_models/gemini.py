@@ -25,6 +25,7 @@ from hilum.models import Chunk, Done
 from hilum_models import encode as e
 from hilum_models.answer import Answer, Stop, as_json, decode, number, tables
 from hilum_models.failures import Who, reported
+from hilum_models.schemas import plain
 
 _THINKS = re.compile(r"gemini-(2\.5|[3-9])")
 # From version 3 on calls without a signature are refused, unless this says that another model made them.
@@ -55,7 +56,8 @@ class GeminiWire(msgspec.Struct, frozen=True):
         fields = e.merge({"generationConfig": config} if config else {}, target.options)
         if tools:
             declarations = [
-                {"name": t.name, "description": t.description, "parametersJsonSchema": t.parameters} for t in tools
+                {"name": t.name, "description": t.description, "parametersJsonSchema": plain(t.parameters)}
+                for t in tools
             ]
             fields["tools"] = [{"functionDeclarations": declarations}]
         if system := e.system_text(layers):

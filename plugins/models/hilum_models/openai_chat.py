@@ -24,6 +24,7 @@ from hilum.models import Chunk, Done
 from hilum_models import encode as e
 from hilum_models.answer import Answer, Call, Stop, as_json, decode, is_whole, number, tables
 from hilum_models.failures import Who, reported
+from hilum_models.schemas import plain
 from hilum_models.tags import ThinkTags
 
 # Mistral's models, whoever serves them, are strict: ids of nine letters and digits, no user right after a tool.
@@ -65,7 +66,7 @@ class ChatWire(msgspec.Struct, frozen=True):
             fields["tools"] = [
                 {
                     "type": "function",
-                    "function": {"name": t.name, "description": t.description, "parameters": t.parameters},
+                    "function": {"name": t.name, "description": t.description, "parameters": plain(t.parameters)},
                 }
                 for t in tools
             ]

@@ -25,6 +25,7 @@ from hilum.models import Chunk, Done
 from hilum_models import encode as e
 from hilum_models.answer import Answer, Call, Thought, as_json, decode, number
 from hilum_models.failures import Who, reported
+from hilum_models.schemas import plain
 
 _ID = (r"(?s).{1,64}", 32)
 _REASONS = re.compile(r"(.*/)?(gpt-[5-9](?!.*chat)|o[134](-|$)|codex)")
@@ -57,7 +58,7 @@ class ResponsesWire(msgspec.Struct, frozen=True):
                     "type": "function",
                     "name": t.name,
                     "description": t.description,
-                    "parameters": t.parameters,
+                    "parameters": plain(t.parameters),
                     "strict": False,
                 }
                 for t in tools

@@ -33,6 +33,7 @@ from hilum.models import CallChunk, Chunk, Done, TextChunk, Wire
 from hilum_models import encode as e
 from hilum_models.answer import Answer, Reader, Stop
 from hilum_models.failures import Who
+from hilum_models.schemas import plain
 
 _RANK = 25
 _OPEN = re.compile(r"```call[ \t]+([\w.-]+)[ \t]*\r?\n")
@@ -72,7 +73,7 @@ class TextualWire(msgspec.Struct, frozen=True):
             return self.inner.head(layers, ())
         lines = [_INTRODUCTION]
         for tool in tools:
-            lines.append(f"## {tool.name}\n\n{tool.description}\n\n{e.encode(tool.parameters).decode()}\n")
+            lines.append(f"## {tool.name}\n\n{tool.description}\n\n{e.encode(plain(tool.parameters)).decode()}\n")
         return self.inner.head([*layers, Layer(_RANK, "textual tools", "\n".join(lines))], ())
 
     def message(self, message: Message) -> bytes:

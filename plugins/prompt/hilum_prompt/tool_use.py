@@ -18,5 +18,5 @@ Running commands
 - Commands start in the root of the workspace; name another working directory rather than changing into it.
 - Put quotes around paths, above all those with spaces.
 - Servers and watchers do not end, so do not wait for them. What a command leaves in the background is ended with it: start \
-a server with `&` in the very command that tries it out, and leave running it for good to the user.
+them with `background=true`, wait for the line that says they are up, and stop them when they are needed no more.
 - A command must not wait for input or open a pager."""

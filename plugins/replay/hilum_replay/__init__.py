@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from hilum_replay.recorder import Recorder as Recorder
     from hilum_replay.recorder import follow as follow
     from hilum_replay.recorder import record as record
-    from hilum_replay.redaction import Redactor as Redactor
     from hilum_replay.requests import WireRequest as WireRequest
     from hilum_replay.server import Answer as Answer
     from hilum_replay.server import CassetteServer as CassetteServer
@@ -49,7 +48,6 @@ _HOMES = {
     "playback": ("Playback",),
     "provider": ("CassetteProvider",),
     "recorder": ("Recorder", "follow", "record"),
-    "redaction": ("Redactor",),
     "requests": ("WireRequest",),
     "server": ("Answer", "CassetteServer", "serve"),
 }

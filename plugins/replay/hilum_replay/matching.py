@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 import attrs
+from hilum_guard import Redactor
 
 from hilum_replay.cassette import Exchange, Sent
 from hilum_replay.places import Places
-from hilum_replay.redaction import Redactor
 
 Mode = Literal["strict", "text", "shape"]
 

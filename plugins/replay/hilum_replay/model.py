@@ -11,12 +11,12 @@ import msgspec
 import trio
 from hilum.messages import AssistantMessage, Layer, Message, Text, Thinking, ToolSpec
 from hilum.models import CallChunk, Chunk, Done, ModelInfo, Request, TextChunk, ThinkingChunk, json_body
+from hilum_guard import Redactor
 
 from hilum_replay.cassette import Cassette, Exchange, describe, name_layers, name_tools, tail
 from hilum_replay.matching import Asked, Mode
 from hilum_replay.places import Places
 from hilum_replay.playback import Playback
-from hilum_replay.redaction import Redactor
 
 Pace = float | Literal["recorded"]
 _encoder = msgspec.json.Encoder()

@@ -8,11 +8,11 @@ import attrs
 import msgspec
 from hilum.errors import ModelError
 from hilum.messages import AssistantMessage, Text, Thinking, ToolCall
+from hilum_guard import Redactor
 
 from hilum_replay.cassette import Cassette, Exchange, Sent
 from hilum_replay.matching import RULES, Asked, Matcher, Mode, Rule
 from hilum_replay.places import Places
-from hilum_replay.redaction import Redactor
 
 HINT = "If the change is meant, record the cassette again with `hilum run --record FILE`."
 

@@ -22,11 +22,11 @@ from hilum.events import (
     Trimmed,
 )
 from hilum.messages import AssistantMessage, Message, NoteMessage, Text, Thinking, ToolCall, ToolMessage, ToolResult
+from hilum_guard import Redactor
 
 from hilum_replay.cassette import Cassette, Exchange, Sent, describe, name_layers, name_tools, tail
 from hilum_replay.format import write_exchange, write_header
 from hilum_replay.places import Places
-from hilum_replay.redaction import Redactor
 
 
 @attrs.define

@@ -16,6 +16,7 @@ import msgspec
 import trio
 from hilum.errors import HilumError, ModelError
 from hilum.messages import AssistantMessage, Text, ToolCall, Usage
+from hilum_guard import Redactor
 
 from hilum_replay import http1
 from hilum_replay.cassette import Cassette
@@ -24,7 +25,6 @@ from hilum_replay.matching import RULES, Mode, Rule
 from hilum_replay.model import Pace
 from hilum_replay.places import Places
 from hilum_replay.playback import Playback
-from hilum_replay.redaction import Redactor
 from hilum_replay.render import error_event, failure, render
 from hilum_replay.requests import WireRequest
 

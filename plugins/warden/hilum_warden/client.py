@@ -249,6 +249,7 @@ class Process:
         stderr: What it writes to standard error; ``None`` where that is merged into standard output.
         error: The class of what is raised.
         pid: The command's process id.
+        left: Whether the command exited by itself and left something running, which was ended.
     """
 
     _channel: trio.SocketStream
@@ -257,6 +258,7 @@ class Process:
     stderr: trio.lowlevel.FdStream | None
     _error: type[ProcessError] = ProcessError
     pid: int = 0
+    left: bool = False
     _heard: bytes = b""
     _end: list[str] = attrs.Factory(list)
     _lock: trio.Lock = attrs.Factory(trio.Lock)
@@ -275,6 +277,7 @@ class Process:
                 self._end = await self._report()
         if self._end[0] == "lost":
             raise self._error(_LOST, hint="Run it again if it is safe to repeat.")
+        self.left = self._end[2] == "1"
         return int(self._end[1])
 
     async def stop(self, grace: float = GRACE) -> int:

@@ -8,10 +8,11 @@
 For each command the owner sends one byte, and with it the descriptors of a channel and of the command's stdio. An idle
 keeper takes them, reads the request from the channel, starts the command in a session of its own, and writes::
 
-    started PID      or      failed ERRNO folder|program      then      ended CODE      (below zero: the signal)
+    started PID      or      failed ERRNO folder|program      then      ended CODE LEFT
 
-In between the owner may write a time in seconds: ask the command to go with SIGTERM, and end the tree after that time. Warden
-and keepers are subreapers: a process that outlives its parent becomes their child, and neither ``setsid`` nor a double fork
+CODE is below zero for a signal; LEFT is 1 if the command exited and left something that had to be ended, else 0. In between
+the owner may write a time in seconds: ask the command to go with SIGTERM, and end the tree after that time. Warden and
+keepers are subreapers: a process that outlives its parent becomes their child, and neither ``setsid`` nor a double fork
 changes that.
 
 - The command exits: what it left gets ``LINGER`` to finish by itself, and is then ended.
@@ -216,11 +217,12 @@ def keep(channel: int, lifelines: Sequence[int], wake: int, main: int) -> int:
     """Be the keeper of a command that runs: end everything that came of it; give its code as a shell would."""
     poll = watch(channel, wake, *lifelines)
     code, lost, kill_at = -signal.SIGKILL, False, float("inf")
-    running = True
+    running, by_itself, swept = True, False, False
     while True:
         codes, left = reap()
         now = time.monotonic()
         if main in codes:
+            by_itself = kill_at == float("inf")
             code, running, kill_at = codes[main], False, min(kill_at, now + LINGER)
             if not contained():
                 kill_group(main)
@@ -229,7 +231,7 @@ def keep(channel: int, lifelines: Sequence[int], wake: int, main: int) -> int:
         if now >= kill_at:
             if running:
                 kill_group(main)
-            kill_children()
+            swept |= kill_children() and by_itself
         for fd, _ in poll.poll(1000 * (ROUND if now >= kill_at else min(kill_at - now, 1e6))):
             if fd == wake:
                 os.read(wake, 4096)
@@ -241,7 +243,7 @@ def keep(channel: int, lifelines: Sequence[int], wake: int, main: int) -> int:
                 poll.unregister(fd)
                 kill_at, lost = now, lost or fd != channel
     if not lost:
-        tell(channel, f"ended {code}")
+        tell(channel, f"ended {code} {int(swept)}")
     if left:
         raise TimeoutError  # the warden may have more luck
     return code if code >= 0 else 128 - code

@@ -1,16 +1,17 @@
-"""A desk at which the file tools work: a real folder, real settings, calls made as the kernel makes them."""
+"""The tools, called as the kernel calls them, on a real folder in a real session."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import hilum_files
 import msgspec
 import pytest
 import trio
-from hilum import Call, Output, Tool, Workspace
-from hilum.settings import load
+from hilum import Call, Output, ToolError
+from hilum.events import CallDone
+from hilum.messages import Text, ToolResult
+from hilum.testing import Bench, open_bench
 
 Use = Callable[..., Awaitable[Output]]
 
@@ -23,17 +24,35 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def use(root: Path) -> Use:
-    """Call a tool by name with arguments as a model gives them; fails if that takes longer than 20 seconds."""
-    tools: dict[str, Tool] = {tool.name: tool for tool in hilum_files.provide_tools()}
-    session = SimpleNamespace(settings=load([hilum_files.FilesSettings], environ={"HOME": str(root)}).get)
-    workspace = Workspace(root)
+async def bench(root: Path, tmp_path: Path) -> AsyncIterator[Bench]:
+    async with open_bench(hilum_files, workspace=root, folder=tmp_path / "bench") as bench:
+        yield bench
 
-    async def use(name: str, **arguments: Any) -> Output:
-        tool = tools[name]
+
+@pytest.fixture
+def use(bench: Bench) -> Use:
+    """Call a tool by name with arguments as a model gives them; fails if that takes longer than 20 seconds.
+
+    A file that exists is read before it is changed, unless it is told not to.
+    """
+    numbers = iter(range(1, 1000))
+
+    async def use(name: str, *, unread: bool = False, **arguments: Any) -> Output:
+        if not unread and name in ("write_file", "edit_file", "multi_edit", "delete_file"):
+            try:
+                await use("read_file", path=arguments["path"])
+            except ToolError:
+                pass  # it cannot be read, and the tool shall say what it makes of that
+        tool, agent = bench.session.tools[name], bench.session.agents["main"]
         checked = tool.check(msgspec.json.encode(arguments).decode())
-        call = Call("1", name, checked, None, session, workspace, None, trio.current_time() + 20, lambda text: None)
+        session, identity = bench.session, str(next(numbers))
+        deadline = trio.current_time() + 20
+        call = Call(identity, name, checked, agent, session, session.workspace, session.processes, deadline, print)
         with trio.fail_after(20):
-            return await tool.run(call)
+            output = await tool.run(call)
+        if name == "read_file":
+            result = ToolResult(identity, name, (Text(output.text, "tool"),), "", dict(output.data))
+            session.journal.append([CallDone(seq=session.journal.last + 1, agent="main", result=result)])
+        return output
 
     return use

@@ -268,7 +268,7 @@ def test_nothing_is_left_open(workspace: Workspace) -> None:
 
 def test_without_openat(workspace: Workspace, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where folders cannot be held open, as on Windows, the same calls work on whole paths and are checked before."""
-    monkeypatch.setattr("hilum.workspace._HAS_OPENAT", False)
+    monkeypatch.setattr("hilum_workspace._HAS_OPENAT", False)
     replace(workspace, "a/b.txt", b"x")
     with opened(workspace, "a/b.txt") as file:
         assert file.read() == b"x"

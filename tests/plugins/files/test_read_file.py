@@ -15,7 +15,7 @@ async def test_lines_are_numbered(use, root: Path) -> None:
     (root / "a.txt").write_text("one\n\n  three\n")
     output = await use("read_file", path="a.txt")
     assert output.text == "1 | one\n2 | \n3 |   three"
-    assert output.data == {"path": "a.txt", "start": 1, "end": 3, "total": 3}
+    assert output.data.items() >= {"path": "a.txt", "start": 1, "end": 3, "total": 3}.items()
 
 
 @pytest.mark.parametrize(

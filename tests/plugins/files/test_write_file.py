@@ -108,7 +108,7 @@ def test_read_back(root: Path) -> None:
         _write(Meddled(root), "a.txt", "two\n")
     assert caught.value.code == E_READBACK_FAIL
     with pytest.raises(ToolError) as caught:
-        _edit(Meddled(root), "a.txt", "formatted", "changed", False)
+        _edit(Meddled(root), "a.txt", [("formatted", "changed")], False)
     assert caught.value.code == E_READBACK_FAIL
 
 
@@ -156,6 +156,7 @@ def test_the_tools_say_what_they_touch() -> None:
         "read_file": ("read", "pure", ()),
         "write_file": ("write", "idempotent", ("path",)),
         "edit_file": ("write", "once", ("path",)),
+        "multi_edit": ("write", "once", ("path",)),
         "list_directory": ("read", "pure", ()),
         "delete_file": ("write", "once", ("path",)),
     }

@@ -231,7 +231,8 @@ async def test_a_long_difference_is_shown_short() -> None:
 
 async def test_rules_can_be_added(monkeypatch) -> None:
     """A user's own rule forgives what only they know of."""
-    from hilum_replay import Places, Redactor
+    from hilum_guard import Redactor
+    from hilum_replay import Places
     from hilum_replay.matching import RULES, Matcher
 
     matcher = Matcher(Places(), Redactor({}), "text", [*RULES, rule("builds", r"build-\d+", "build")])

@@ -1,17 +1,15 @@
-"""A shell at work: a real folder, a real warden, calls made as the kernel makes them."""
+"""A shell at work: a real session with a real warden, in a folder of its own."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import hilum_shell
 import msgspec
 import pytest
 import trio
-from hilum import Call, Command, Output, Workspace
-from hilum.processes import Processes, Warden
-from hilum.settings import load
+from hilum import Call, Output
+from hilum.testing import open_bench
 
 Run = Callable[..., Awaitable[Output]]
 
@@ -53,23 +51,50 @@ def screen() -> Screen:
 
 @pytest.fixture
 async def run(root: Path, screen: Screen) -> AsyncIterator[Run]:
-    """Run a command line through the tool; settings are given as ``settings={"timeout": 1}``. Fails after 30 seconds."""
+    """Call a tool (run_terminal_cmd by default) as the kernel does; fails after 30 seconds.
 
-    async def unchanged(command: Command) -> Command:
-        return command
+    Settings are given as ``settings={"timeout": 1}``; they hold from then on, in a new session.
+    """
+    sessions: list[Any] = []
+    opening = trio.Lock()
 
-    async with Warden() as warden:
-        processes = Processes(warden, unchanged, str(root))
+    async with trio.open_nursery() as nursery:
 
-        async def run(command: str, *, settings: dict[str, Any] | None = None, **arguments: Any) -> Output:
-            overrides = {f"shell.{key}": value for key, value in (settings or {}).items()}
-            loaded = load([hilum_shell.ShellSettings], overrides=overrides, environ={"HOME": str(root)})
-            session: Any = SimpleNamespace(settings=loaded.get)
-            [tool] = hilum_shell.provide_tools(session)
-            checked = tool.check(msgspec.json.encode({"command": command, **arguments}).decode())
-            deadline = trio.current_time() + tool.time_limit(checked)
-            call = Call("1", tool.name, checked, None, session, Workspace(root), processes, deadline, screen.add)
+        async def serve(settings: dict[str, Any], task_status: trio.TaskStatus[tuple[trio.Event, trio.Event]]) -> None:
+            close, closed = trio.Event(), trio.Event()
+            chosen = {f"shell.{key}": value for key, value in settings.items()}
+            async with open_bench(hilum_shell, settings=chosen, workspace=root) as bench:
+                sessions.append(bench.session)
+                task_status.started((close, closed))
+                await close.wait()
+            closed.set()
+
+        async def shut() -> None:
+            while doors:
+                close, closed = doors.pop()
+                close.set()
+                await closed.wait()
+
+        doors: list[tuple[trio.Event, trio.Event]] = []
+
+        async def run(
+            command: str = "", tool: str = "run_terminal_cmd", settings: dict[str, Any] | None = None, **arguments: Any
+        ) -> Output:
+            async with opening:
+                if not sessions or settings is not None:
+                    await shut()
+                    doors.append(await nursery.start(serve, settings or {}))
+            session = sessions[-1]
+            found = session.tools[tool]
+            given = {"command": command, **arguments} if tool == "run_terminal_cmd" else arguments
+            checked = found.check(msgspec.json.encode(given).decode())
+            deadline = trio.current_time() + found.time_limit(checked)
+            agent, place = session.agents["main"], session.workspace
+            call = Call("1", tool, checked, agent, session, place, session.processes, deadline, screen.add)
             with trio.fail_after(30):
-                return await tool.run(call)
+                output = await found.run(call)
+            assert isinstance(output, Output)
+            return output
 
         yield run
+        await shut()

@@ -3,6 +3,7 @@
 # ruff: noqa: ASYNC240  (tests may touch files directly)
 
 import contextlib
+import gc
 import os
 import random
 import signal
@@ -147,8 +148,8 @@ async def test_checkpoint_at_the_end_of_a_run_empties_the_log_file(store: Sqlite
     """The file beside the sessions does not grow for ever: after a run its space is used again."""
     log = await store.create(SessionInfo(id="s1", workspace="/w"))
     beside = path.with_name("sessions.db-wal")
-    with trio.fail_after(30):
-        for run in range(8):
+    with trio.fail_after(60):
+        for run in range(200):
             first = run * 100
             for seq in range(first + 1, first + 100):
                 log.append([PluginEvent(seq=seq, name="test.fact", data={"x": "x" * 2000})])
@@ -156,7 +157,11 @@ async def test_checkpoint_at_the_end_of_a_run_empties_the_log_file(store: Sqlite
             log.append([RunEnded(seq=first + 100, agent="main", state="completed")])
             while path.stat().st_size == size:  # noqa: ASYNC110 (a thread does it)
                 await trio.sleep(0.001)
-    assert beside.stat().st_size < 3_000_000
+            # A checkpoint that is still at work when the next run begins lets the file grow once more. One that never
+            # empties it leaves it the larger one: every page went through it.
+            if path.stat().st_size > 2 * beside.stat().st_size:
+                return
+    pytest.fail(f"{beside.stat().st_size} bytes beside {path.stat().st_size}: the space is never used again")
 
 
 async def test_long_run_is_checkpointed_in_its_midst(store: SqliteStore, path: Path) -> None:
@@ -180,6 +185,7 @@ async def test_interrupt_in_an_append_leaves_a_usable_log(store: SqliteStore) ->
     log = await store.create(SessionInfo(id="s1", workspace="/w"))
     before = signal.signal(signal.SIGALRM, interrupt)
     outcomes = {"written": 0, "undone": 0}
+    gc.disable()  # an interrupt in a finalizer of another test's garbage would be lost, and complained of
     try:
         for _ in range(400):
             known = log.last
@@ -194,6 +200,7 @@ async def test_interrupt_in_an_append_leaves_a_usable_log(store: SqliteStore) ->
             outcomes["written" if log.last > known else "undone"] += 1
             assert [event.seq for event in log.read(after=known)] == list(range(known + 1, log.last + 1))
     finally:
+        gc.enable()
         signal.signal(signal.SIGALRM, before)
     assert min(outcomes.values()) > 10
     log.append([PluginEvent(seq=log.last + 1, name="test.fact")])

@@ -442,23 +442,25 @@ async def test_many_commands_leak_nothing(warden: Warden) -> None:
         below = [len(os.listdir(f"/proc/{pid}/fd")) for pid in children(root)]
         return len(os.listdir("/proc/self/fd")), len(os.listdir(f"/proc/{root}/fd")), max(below)
 
+    async def use(times: int) -> None:
+        for number in range(times):
+            if number % 10 == 0:
+                with trio.move_on_after(0.002):
+                    await warden.run(command("sleep", "60"), grace=0)
+            elif number % 10 == 1:
+                with pytest.raises(ProcessError):
+                    await warden.run(command("no-such-program-here"))
+            else:
+                await warden.run(command("true"), input=b"x" * (number % 3))
+        await until(lambda: len(children(root)) <= 1 + warden_module.SEATS)  # idle keepers
+
     async with warden.open(command("cat"), stdin=True) as process:
         root = parent(parent(process.pid))
-    await warden.run(command("true"))
+    await use(30)
     before = holdings()
-    for number in range(300):
-        if number % 10 == 0:
-            with trio.move_on_after(0.002):
-                await warden.run(command("sleep", "60"), grace=0)
-        elif number % 10 == 1:
-            with pytest.raises(ProcessError):
-                await warden.run(command("no-such-program-here"))
-        else:
-            await warden.run(command("true"), input=b"x" * (number % 3))
-    # Keepers come and go, each with a few descriptors; a leak would show thirty times over.
-    await until(lambda: all(now <= then + 8 for now, then in zip(holdings(), before, strict=True)))
-
-    await until(lambda: len(children(root)) <= 1 + warden_module.SEATS)  # idle keepers
+    await use(300)
+    # How many keepers are idle differs from moment to moment, and each is a descriptor or two; nothing else may differ.
+    await until(lambda: all(now <= then + 2 for now, then in zip(holdings(), before, strict=True)))
 
 
 async def test_commands_run_in_parallel(warden: Warden) -> None:

@@ -1,0 +1,48 @@
+"""Types of ``hilum.blocking``: the kernel's classes with what is async there made plain. A test compares both."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, type_check_only
+
+from hilum import kernel, session
+from hilum.events import AnyEvent, Delta, RunEnded
+from hilum.store import Store
+
+@type_check_only
+class Run(session.Run):
+    session: Session
+    def wait(self) -> RunEnded: ...  # type: ignore[override]
+
+@type_check_only
+class Session(session.Session):
+    kernel: Kernel
+    def events(self, after: int = 0, *, deltas: bool = False) -> Iterator[AnyEvent | Delta]: ...  # type: ignore[override]
+    def prompt(self, text: str, *, agent: str = "main", state: Mapping[str, object] | None = None) -> Run: ...  # type: ignore[override]
+    def run(self, text: str, **options: Any) -> RunEnded: ...  # type: ignore[override]
+    def resume(self) -> list[Run]: ...  # type: ignore[override]
+
+@type_check_only
+class Kernel(kernel.Kernel):
+    def open_session(  # type: ignore[override]
+        self,
+        workspace: str | os.PathLike[str] = ".",
+        *,
+        resume: str = "",
+        kind: str = "",
+        mode: str | None = None,
+        model: str | None = None,
+        approve: str | None = None,
+    ) -> AbstractContextManager[Session]: ...
+    def fork(self, session: str, upto: int | None = None) -> str: ...  # type: ignore[override]
+
+def open_kernel(
+    plugins: Sequence[object] | None = None,
+    *,
+    without: Sequence[str] = (),
+    model: str = "",
+    settings: Mapping[str, object] | None = None,
+    workspace: str | os.PathLike[str] | None = None,
+    store: Store | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> AbstractContextManager[Kernel]: ...

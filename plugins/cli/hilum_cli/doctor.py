@@ -1,0 +1,167 @@
+"""``hilum doctor``: what is really enforced on this machine, what is found, and what to do about the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from hilum_cli import exits
+from hilum_cli.options import Parser, check_folder, check_text, run_command
+from hilum_cli.terminal import Out, is_terminal, neutral
+
+EPILOG = """\
+ok: as it should be. warn: hilum works, with less. fail: mend it. The exit code is 1 if anything fails.
+"""
+Grade = Literal["ok", "warn", "fail"]
+
+
+class Row(NamedTuple):
+    """One line: how it is, what it is about, what was found, and what to do."""
+
+    grade: Grade
+    what: str
+    found: str
+    todo: str = ""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; gives its exit code: 1 if anything fails."""
+    return run_command(lambda: _run(argv))
+
+
+def _run(argv: Sequence[str]) -> int:
+    check_text(argv)
+    parser = Parser("hilum doctor", "Show what is enforced and found on this machine, and what to do.", EPILOG)
+    parser.add_argument("--json", action="store_true", help="one JSON array")
+    parser.add_argument("--workspace", "-C", default=".", metavar="DIR", help="folder whose project files count")
+    options = parser.parse_intermixed_args(argv)
+    folder = Path(check_folder(options.workspace))
+    rows = [*_settings(folder), *_folders(), *_rules(folder), *_sandbox(), *_programs(), *_terminal()]
+    out = Out(1)
+    if options.json:
+        out.say(json.dumps([row._asdict() for row in rows], ensure_ascii=False, indent=1))
+    else:
+        width = max(len(row.what) for row in rows)
+        for row in rows:
+            todo = f"\n{'':{width + 8}}{row.todo}" if row.todo else ""
+            out.say(neutral(f"{row.grade:4}  {row.what:{width}}  {row.found}{todo}"))
+    return exits.FAILED if any(row.grade == "fail" for row in rows) else exits.COMPLETED
+
+
+def _settings(folder: Path) -> Iterator[Row]:
+    """Whether settings and plugins load."""
+    import trio
+    from hilum import HilumError, open_kernel
+
+    async def look() -> list[tuple[str, str, str]]:
+        async with open_kernel(workspace=folder) as kernel:
+            return [(plugin.name, plugin.state, plugin.error) for plugin in kernel.host.plugins.values()]
+
+    try:
+        plugins = trio.run(look)
+    except HilumError as error:
+        yield Row("fail", "settings", error.message, error.hint)
+        return
+    yield Row("ok", "settings", "no mistakes")
+    failed = [f"{name} ({error})" for name, state, error in plugins if state in ("failed", "off")]
+    if failed:
+        yield Row("fail", "plugins", "not loaded: " + "; ".join(failed), "hilum plugins tells more.")
+    else:
+        yield Row("ok", "plugins", f"{len(plugins)} loaded")
+    if "guard" not in {name for name, state, _ in plugins if state == "ready"}:
+        yield Row("fail", "guard", "does not judge calls", "Take it out of plugins.block, or reinstall hilum-guard.")
+
+
+def _folders() -> Iterator[Row]:
+    """Whether hilum's own folders are the user's alone, and can be written."""
+    from hilum import config_folder, data_folder
+
+    for what, path in (("config folder", config_folder()), ("data folder", data_folder())):
+        found = path if path.exists() else next(parent for parent in path.parents if parent.exists())
+        if not os.access(found, os.W_OK | os.X_OK) or not found.is_dir():
+            yield Row("fail", what, f"{path} cannot be written", f"Give yourself the right to write in {found}.")
+        elif not path.exists():
+            yield Row("ok", what, f"{path} (made when it is needed)")
+        elif (mode := stat.S_IMODE(path.stat().st_mode)) & 0o022:
+            yield Row("fail", what, f"{path} can be written by others (mode {mode:o})", f"chmod go-w {path}")
+        elif mode & 0o055 and what == "data folder":
+            yield Row("warn", what, f"{path} can be read by others (mode {mode:o})", f"chmod go-rx {path}")
+        else:
+            yield Row("ok", what, str(path))
+
+
+def _rules(folder: Path) -> Iterator[Row]:
+    """Whether the rules have mistakes, and whether the folder is trusted."""
+    from hilum import HilumError, config_folder
+    from hilum_guard import Trust, load_rules
+
+    rules = load_rules(config_folder(), folder)
+    for mistake in rules.mistakes:
+        yield Row("fail", "permissions", mistake, "Mend the file; until then nothing that changes something runs.")
+    if not rules.mistakes:
+        yield Row("ok", "permissions", f"{len(rules.rules)} rules, no mistakes")
+    try:
+        state = Trust().state(folder)
+    except HilumError as error:
+        yield Row("fail", "trust", error.message, error.hint)
+        return
+    if state == "changed":
+        yield Row("warn", "trust", f"what can execute in {folder} has changed", "Look at .hilum, then: hilum trust")
+    else:
+        yield Row("ok", "trust", "this folder is trusted" if state == "trusted" else "this folder is not trusted")
+
+
+def _sandbox() -> Iterator[Row]:
+    """What of the sandbox is really enforced."""
+    from hilum_guard import report
+
+    for what, found, todo in report():
+        held = found.startswith("enforced")
+        note = what == "sandbox: note"
+        yield Row("ok" if held else "warn", what, found, todo if not note else "")
+
+
+def _programs() -> Iterator[Row]:
+    """Programs that hilum uses where they are."""
+    from hilum_search import ripgrep
+
+    if rg := ripgrep():
+        yield Row("ok", "search", f"ripgrep, {rg}")
+    else:
+        yield Row("warn", "search", "by Python, slower in large folders", "Install ripgrep (rg).")
+    git = shutil.which("git")
+    version = _output(git, "--version") if git else ""
+    if version:
+        yield Row("ok", "git", version)
+    else:
+        yield Row("warn", "git", "not found, or it does not start", "Install Git: undo and diffs need it.")
+    if not shutil.which("bash"):
+        yield Row("warn", "shell", "no bash; commands run in sh", "Install bash.")
+
+
+def _output(*command: Any) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return ""
+
+
+def _terminal() -> Iterator[Row]:
+    """What faces can show."""
+    encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
+    if encoding != "utf8":
+        yield Row("warn", "terminal", f"the encoding is {encoding or 'unknown'}", "Set LANG to a UTF-8 locale.")
+    elif not is_terminal(1):
+        yield Row("ok", "terminal", "none: plain output")
+    elif os.environ.get("TERM", "dumb") == "dumb":
+        yield Row("warn", "terminal", "TERM is dumb: plain lines", "Set TERM to what your terminal is.")
+    else:
+        size = shutil.get_terminal_size()
+        yield Row("ok", "terminal", f"{os.environ['TERM']}, {size.columns} columns, UTF-8")

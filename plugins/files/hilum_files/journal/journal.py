@@ -1,0 +1,126 @@
+"""The journal of a session's changes: what it says, and undoing it. Needs no session that is open: a command uses it, too."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from hilum import ToolError, Workspace, data_folder, errors, events
+
+from hilum_files.journal.guard import happened, locked
+from hilum_files.journal.objects import Objects
+from hilum_files.journal.records import CHANGED, CHANGING, Ledger, Record, Scope, unspell
+from hilum_files.journal.tree import TEMPORARY, Node
+from hilum_files.text import show
+
+if TYPE_CHECKING:
+    from hilum_files.journal.undo import Plan
+
+Emit = Callable[[events.PluginEvent], None]
+
+
+def objects_folder() -> Path:
+    """The folder in which contents are kept."""
+    return data_folder() / "objects"
+
+
+class Journal:
+    """The journal of one session.
+
+    Args:
+        workspace: Where its files are.
+        objects: The contents.
+        emit: Writes an event.
+
+    Attributes:
+        ledger: What the log says.
+        alone: Held during a change, and during every look at the whole tree.
+    """
+
+    def __init__(self, workspace: Workspace, objects: Objects, emit: Emit) -> None:
+        self.workspace, self.objects, self.emit = workspace, objects, emit
+        self.ledger, self.alone = Ledger(), threading.Lock()
+
+    def fold(self, events: Sequence[events.AnyEvent]) -> None:
+        """Take in events."""
+        for event in events:
+            self.ledger.apply(event)
+
+    def settle(self) -> None:
+        """Write down what became of changes in whose middle hilum ended. Blocks."""
+        for record in list(self.ledger.open.values()):
+            self._settle(record, doubt=record.tool != "undo")
+
+    def _settle(self, record: Record, *, doubt: bool) -> None:
+        """Write down what became of a change: what is on disk says it."""
+        changes = happened(self.workspace.root, record.changes, doubt=doubt)
+        for folder in {(self.workspace.root / unspell(change.path)).parent for change in record.changes}:
+            for left_behind in folder.glob(f"{TEMPORARY}*.tmp"):
+                left_behind.unlink(missing_ok=True)
+        paths, stayed = {change.path for change in changes}, {change.path for change in record.changes}
+        # A path that an undo need not change is put back all the same.
+        undoes = {n: tuple(p for p in listed if p in paths or p not in stayed) for n, listed in record.undoes.items()}
+        kept = {name: listed for name, listed in undoes.items() if listed and paths}
+        self.emit(msgspec.structs.replace(record, changes=changes, undoes=kept, cut_off=True).event(CHANGED))
+
+    def plan(self, scope: Scope, name: str = "") -> Plan:
+        """Plan an undo and do nothing. Blocks.
+
+        Raises:
+            UsageError: Nothing fits.
+        """
+        from hilum_files.journal.undo import make_plan  # with the first undo
+
+        return make_plan(self.workspace, self.objects, self.ledger.select(scope, name))
+
+    def undo(self, scope: Scope, name: str = "", *, keep_going: bool = False) -> Plan:
+        """Undo a call, turn or run, or an undo. Blocks. All of it or nothing; what is undone can be brought back.
+
+        Args:
+            scope: ``call``, ``turn``, ``run``, or ``undo`` to undo an undo.
+            name: Which; the last one without.
+            keep_going: Put back what can be where something cannot.
+
+        Returns:
+            What was done.
+
+        Raises:
+            UsageError: Nothing fits.
+            ToolError: ``E_STALE``: a file was changed since and cannot be merged. Or it failed. Nothing is undone then.
+        """
+        from hilum_files.journal.undo import carry_out, undone
+
+        with self.alone, locked(self.workspace.root):
+            plan = self.plan(scope, name)
+            if plan.conflicts and not keep_going:
+                raise stale(plan)
+            record = undone(plan, os.urandom(6).hex(), f"undo {scope} {name}".strip())
+            self.emit(record.event(CHANGING))
+            try:
+                carry_out(self.workspace, self.objects, plan.steps)
+            except BaseException:
+                self._settle(record, doubt=False)
+                raise
+            self.emit(record.event(CHANGED))
+            return plan
+
+    def content(self, node: Node | None) -> bytes | None:
+        """Give the content of a file or the target of a link; ``None`` if it is not kept."""
+        if node is None or node.kind in ("folder", "skipped"):
+            return b""
+        return self.objects.get(node.hash) if node.kept else None
+
+
+def stale(plan: Plan) -> ToolError:
+    """Build the error for an undo that would destroy what others did."""
+    listed = [f"  {show(unspell(path))}: {why}" for path, why in plan.conflicts.items()]
+    more = f"\n  … and {len(listed) - 20} more" if len(listed) > 20 else ""
+    return ToolError(
+        f"Nothing was undone, because of:\n{chr(10).join(listed[:20])}{more}",
+        code=errors.E_STALE,
+        hint="Put these right yourself, or undo the rest with --keep-going.",
+    )

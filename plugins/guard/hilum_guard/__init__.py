@@ -1,0 +1,59 @@
+"""Judges what an agent wants to do before it is done, and keeps its child processes in a sandbox.
+
+What stands here loads at first use: importing the package loads neither the grammar of the shell nor what makes sandboxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from hilum import hookimpl
+
+from hilum_guard.settings import GuardSettings
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+    from hilum_guard.commands import CommandVerdict, SimpleCommand, judge_command
+    from hilum_guard.half import Explained, Guard
+    from hilum_guard.redaction import Redactor
+    from hilum_guard.rule_files import add as add_rule
+    from hilum_guard.rule_files import load as load_rules
+    from hilum_guard.rule_files import remove as remove_rule
+    from hilum_guard.rules import explain as explain_rule
+    from hilum_guard.rules import parse as parse_rule
+    from hilum_guard.sandbox import Enforced, probe, report
+    from hilum_guard.trust import Trust, trusted
+
+__all__ = [
+    "CommandVerdict", "Enforced", "Explained", "Guard", "GuardSettings", "Redactor", "SimpleCommand", "Trust", "add_rule",
+    "explain_rule", "judge_command", "load_rules", "open_session", "parse_rule", "probe", "remove_rule", "report", "trusted",
+]  # fmt: skip
+
+# Where what is public stands: module and name there.
+_HOMES = {
+    "CommandVerdict": "commands", "SimpleCommand": "commands", "judge_command": "commands",
+    "Explained": "half", "Guard": "half", "Redactor": "redaction",
+    "add_rule": "rule_files.add", "load_rules": "rule_files.load", "remove_rule": "rule_files.remove",
+    "explain_rule": "rules.explain", "parse_rule": "rules.parse",
+    "Enforced": "sandbox", "probe": "sandbox", "report": "sandbox", "Trust": "trust", "trusted": "trust",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, inner = _HOMES[name].partition(".")
+    value = globals()[name] = getattr(import_module(f"hilum_guard.{module}"), inner or name)
+    return value
+
+
+@hookimpl
+async def open_session(session: Session) -> AsyncIterator[Guard]:
+    """Judge the session's calls, and wrap its child processes, until it closes."""
+    from hilum_guard.half import open_guard
+
+    async with open_guard(session) as guard:
+        yield guard

@@ -1,0 +1,136 @@
+"""Judges command texts by reading them: certainly destructive, harmless, or the user's to decide."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+if TYPE_CHECKING:
+    from hilum_guard.reading import Reader
+    from hilum_guard.simple import Simple
+
+__all__ = ["CommandVerdict", "SimpleCommand", "judge_command"]
+
+
+@attrs.frozen
+class SimpleCommand:
+    """One simple command of a text, for rules such as `git status:*` to be matched against.
+
+    A rule that allows must fit every command that is not a `wrapper`, and be `literal`; a rule that denies need fit only one.
+
+    Attributes:
+        words: Program and arguments as the program gets them. What only the run would tell stands as `…`.
+        source: How it stands in the text; for a command that another one runs, as it would be written alone.
+        literal: Every word stands in the text as it is, but for quotes.
+        assigned: Variables set for this command, or by it.
+        writes: Files its redirections write to, as they are written there.
+        wrapper: It runs the command that follows it in the list (`timeout 5 ls`).
+        cwd: Folder it runs in, if the text tells.
+    """
+
+    words: tuple[str, ...]
+    source: str
+    literal: bool
+    assigned: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    wrapper: bool = False
+    cwd: str | None = None
+
+
+@attrs.frozen
+class CommandVerdict:
+    """What reading a command text says.
+
+    Attributes:
+        kind: `block` (certainly destructive), `auto` (harmless as it is written) or `ask` (everything else).
+        reason: Why, one sentence for the user and the model.
+        commands: Its simple commands, with those that others run; incomplete if the text could not be read.
+        writes: Files in the workspace that an `auto` text writes by redirection, resolved: judge them as `write_file`.
+        complete: Whether the text was read to its end, so that `commands` has all of them.
+    """
+
+    kind: Literal["block", "ask", "auto"]
+    reason: str
+    commands: tuple[SimpleCommand, ...] = ()
+    writes: tuple[str, ...] = ()
+    complete: bool = True
+
+
+def judge_command(text: str, *, workspace: Path, folder: Path | None = None) -> CommandVerdict:
+    """Judge a command line for Bash by reading it; nothing is run.
+
+    Never raises for what stands in the text: what cannot be read is asked.
+
+    Args:
+        text: The command line.
+        workspace: Root of the workspace.
+        folder: Folder the command starts in; the workspace if not given.
+    """
+    from hilum_guard.grammar import Unreadable
+    from hilum_guard.places import Places
+    from hilum_guard.reading import Reader
+
+    if sys.platform == "win32":
+        return CommandVerdict("ask", "Commands for PowerShell are not read.", complete=False)
+    home = os.path.realpath(os.path.expanduser("~"))
+    places = Places(os.path.realpath(workspace), home)
+    reader = Reader(places, os.path.abspath(folder or places.workspace))
+    unread = ""
+    try:
+        reader.read(text)
+    except Unreadable as error:
+        unread = str(error)
+    except Exception as error:  # whatever a reader trips over is no reason to let a command pass
+        unread = f"The command could not be read ({type(error).__name__})."
+    commands = tuple(_shown(simple) for simple in reader.found if simple.words or simple.assigned or simple.redirects)
+    if why := _ruin(reader):
+        return CommandVerdict("block", why, commands, complete=not unread)
+    if unread:
+        return CommandVerdict("ask", unread, commands, complete=False)
+    doubt, writes = _doubt(reader)
+    return CommandVerdict("ask" if doubt else "auto", doubt or "It is harmless as it is written.", commands, writes)
+
+
+def _ruin(reader: Reader) -> str:
+    from hilum_guard.destructive import ruin
+
+    if reader.bombs:
+        return f"It starts processes without end (`{reader.bombs[0]}` is a fork bomb)."
+    return next((f"{why} ({simple.source[:200]})" for simple in reader.found if (why := ruin(simple))), "")
+
+
+def _doubt(reader: Reader) -> tuple[str, tuple[str, ...]]:
+    """Say why a text is not harmless, and what it writes."""
+    from hilum_guard.harmless import doubt
+
+    writes: list[str] = []
+    for simple in reader.found:
+        if why := doubt(simple, writes):
+            return why, ()
+    if reader.doubts:
+        return reader.doubts[0], ()
+    if not reader.found:
+        return "There is no command in it.", ()
+    if not reader.source.agrees([text for _, text in sorted(reader.literals)]):
+        return "Two readers of the command do not agree on its words.", ()
+    if writes and any(word.glob for simple in reader.found for word in simple.words):
+        return "It writes files and uses patterns for names.", ()
+    return "", tuple(dict.fromkeys(writes))
+
+
+def _shown(simple: Simple) -> SimpleCommand:
+    from hilum_guard.words import UNKNOWN
+
+    return SimpleCommand(
+        words=tuple(word.value.replace(UNKNOWN, "…") for word in simple.words),
+        source=simple.source,
+        literal=all(word.plain for word in simple.words),
+        assigned=simple.assigned,
+        writes=tuple(r.target.value.replace(UNKNOWN, "…") for r in simple.redirects if ">" in r.operator),
+        wrapper=simple.wrapper,
+        cwd=simple.cwd,
+    )

@@ -1,0 +1,44 @@
+"""What a model is told of the sandbox that its commands run in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hilum_guard.sandbox import Enforced
+    from hilum_guard.settings import GuardSettings
+
+_SHARED = (
+    "There is no network but a loopback that all your commands share: a server that runs in the background is reached by"
+    " later commands at 127.0.0.1, but not from outside the sandbox: the user cannot open it in a browser unless"
+    ' guard.network = "full".'
+)
+_OWN = (
+    "There is no network but a loopback, and each command has one of its own: a server and what talks to it must be started"
+    " by one command."
+)
+
+
+def describe(enforced: Enforced, settings: GuardSettings) -> str:
+    """Say to a model what commands may do."""
+    if not enforced.by:
+        return "Commands run without a sandbox: they can change anything the user can. Be careful."
+    extra = "".join(f", {path}" for path in settings.writable)
+    protected = "Git's hooks and configuration and the folder .hilum are read-only. " if enforced.protected else ""
+    return (
+        f"Commands run in a sandbox. They can write to the workspace{extra} and to the temporary folder ($TMPDIR), and read"
+        f" most of the rest. {protected}Credentials are hidden, and variables that look like secrets are not set."
+        f" {_network(enforced, settings)} When a command fails because of this, do not look for a"
+        ' way around: tell the user what it needs. They can allow it in their settings: guard.network = "full",'
+        " guard.writable, guard.readable, guard.pass_environment."
+    )
+
+
+def _network(enforced: Enforced, settings: GuardSettings) -> str:
+    if settings.network == "full":
+        return "Commands reach the network."
+    if enforced.network != "namespace":
+        return "Commands cannot open sockets, not even on the loopback."
+    if enforced.by == "sandbox-exec":
+        return "There is no network but this machine's loopback."
+    return _SHARED if enforced.shared else _OWN

@@ -1,0 +1,186 @@
+"""What a sandboxed command may do: the paths, worked out anew for each command, as a workspace changes.
+
+Three kinds of paths matter. *Writable* ones are the workspace, the folders the user added and the session's temporary
+folder. *Protected* ones are inside of those and stay read-only: what runs outside the sandbox later (Git's hooks and
+configuration, hilum's folder, shell start-up files). *Hidden* ones cannot even be read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+from hilum import config_folder, data_folder
+
+from hilum_guard.settings import GuardSettings
+
+_SECRET = (
+    ".ssh .aws .azure .gnupg .kube .docker .netrc .git-credentials .pypirc .npmrc .vault-token .password-store .pki .1password"
+    " .cargo/credentials .cargo/credentials.toml .gem/credentials .terraform.d .m2/settings.xml .pgpass .my.cnf"
+    " .bash_history .zsh_history .python_history .psql_history .node_repl_history"
+    " .mozilla .thunderbird .claude .claude.json .codex .gemini .local/share/keyrings .local/share/kwalletd"
+).split()
+_SECRET_CONFIG = (
+    "gh hub glab-cli gcloud doctl op git/credentials containers/auth.json github-copilot google-chrome chromium BraveSoftware"
+    " microsoft-edge vivaldi opera"
+).split()
+_SECRET_MAC = (
+    "Library/Keychains Library/Cookies Library/Safari Library/Application Support/Google/Chrome"
+    "|Library/Application Support/Firefox"
+).split("|")
+_START_FILES = (
+    ".profile .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv .zprofile .zlogin .gitconfig"
+    " .config/git .config/fish .config/systemd .config/autostart .local/bin bin"
+).split()
+
+
+@attrs.frozen
+class Policy:
+    """What one command may do. All paths are absolute and follow no link.
+
+    Args:
+        writable: Folders it may write to.
+        protected: Paths inside of those that it may not. Links are not among them: they cannot be held.
+        hidden: Paths it may not even read.
+        unwanted: Files that are not there, and are removed if the command makes them: Git would take its configuration,
+            hooks included, from where they say.
+        temp: The session's temporary folder.
+        filter: A file with a filter of system calls (see ``seccomp``), where the sandbox reads one.
+        group: Folder of a control group to join, where there is one (see ``groups``).
+        loopback: What to join for the loopback of the session (see ``loopback``); without it, the command gets its own.
+        network: Whether it reaches more than a loopback.
+        processes: Most processes and threads at once.
+        file_size: Most megabytes of a file.
+    """
+
+    writable: tuple[str, ...]
+    protected: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    unwanted: tuple[str, ...] = ()
+    temp: str = ""
+    filter: str = ""
+    group: str = ""
+    loopback: tuple[str, ...] = ()
+    network: bool = False
+    processes: int = 1024
+    file_size: int = 20_000
+
+
+def make_policy(workspace: Path, settings: GuardSettings, temp: str) -> Policy:
+    """Work out what a command may do now. Reads the workspace, so it belongs in a thread.
+
+    Args:
+        workspace: Root of the workspace.
+        settings: The user's settings.
+        temp: The session's temporary folder.
+    """
+    roots = writable(workspace, settings)
+    repositories = [folder for root in roots if (folder := worktree(root))]
+    wanted = [path for root in roots for path in guarded(root)]
+    wanted += [path for folder in repositories for path in _git(folder)]
+    wanted += [os.path.join(home, name) for home in homes() for name in _START_FILES]
+    present = [path for path in wanted if os.path.lexists(path) and _inside(path, (*roots, *repositories))]
+    return Policy(
+        writable=tuple(dict.fromkeys((*roots, *repositories))),
+        protected=tuple(dict.fromkeys(path for path in present if os.path.realpath(path) == path)),
+        hidden=tuple(hidden(settings.readable)),
+        unwanted=tuple(path for path in wanted if path.endswith("/commondir") and not os.path.lexists(path)),
+        temp=temp,
+        network=settings.network == "full",
+        processes=settings.processes,
+        file_size=settings.file_size,
+    )
+
+
+def writable(workspace: Path, settings: GuardSettings) -> list[str]:
+    """Give the folders that the user lets commands write to, without links; those that do not exist are left out."""
+    paths = [os.path.realpath(os.path.expanduser(path)) for path in (str(workspace), *settings.writable)]
+    return [path for path in paths if os.path.isdir(path)]
+
+
+def homes() -> list[str]:
+    """Give the user's home folders: the one of the environment, and the account's own where that is another."""
+    found = [os.path.expanduser("~")]
+    with suppress(ImportError, KeyError):
+        import pwd
+
+        found.append(pwd.getpwuid(os.getuid()).pw_dir)
+    return list(dict.fromkeys(os.path.realpath(path) for path in found))
+
+
+def hidden(readable: Iterable[str] = ()) -> Iterator[str]:
+    """Give the paths that exist and hold secrets, as they are without links, except the ones the user wants readable."""
+    shown = {os.path.realpath(os.path.expanduser(path)) for path in readable}
+    configs = [os.path.join(home, ".config") for home in homes()]
+    configs += [path for path in [os.environ.get("XDG_CONFIG_HOME", "")] if os.path.isabs(path)]
+    places = [os.path.join(home, name) for home in homes() for name in (*_SECRET, *_SECRET_MAC)]
+    places += [os.path.join(config, name) for config in configs for name in _SECRET_CONFIG]
+    places += [str(config_folder()), str(data_folder())]
+    for path in dict.fromkeys(os.path.realpath(path) for path in places if os.path.exists(path)):
+        if path not in shown:
+            yield path
+
+
+def guarded(root: str) -> list[str]:
+    """Give the paths of a writable folder that should stay read-only, whether they exist or not."""
+    return [os.path.join(root, ".hilum"), *_git(os.path.join(root, ".git"))]
+
+
+def missing(roots: Iterable[str]) -> list[str]:
+    """Give the folders that must exist to be protected: hilum's own, and the hooks of a repository that has none."""
+    wanted = []
+    for root in roots:
+        git = worktree(root) or os.path.join(root, ".git")
+        wanted += [os.path.join(root, ".hilum"), *([os.path.join(git, "hooks")] if os.path.isdir(git) else [])]
+    return [path for path in wanted if not os.path.lexists(path)]
+
+
+def worktree(root: str) -> str:
+    """Give the repository that a folder is a linked worktree of; empty if it is none.
+
+    ``.git`` is a file there and names a folder elsewhere, which a commit must write to. A command could have forged the
+    file, so the other folder has to point back to it: nothing in a sandbox can write there.
+    """
+    try:
+        with open(os.path.join(root, ".git"), encoding="utf-8", errors="surrogateescape") as file:
+            word, _, folder = file.read(4096).strip().partition(" ")
+        folder = os.path.realpath(os.path.join(root, folder))
+        common = os.path.dirname(os.path.dirname(folder))
+        with open(os.path.join(folder, "gitdir"), encoding="utf-8", errors="surrogateescape") as file:
+            back = os.path.realpath(file.read(4096).strip())
+    except (OSError, ValueError):
+        return ""
+    named = os.path.join(common, "worktrees", os.path.basename(folder))
+    fits = word == "gitdir:" and folder == named and back == os.path.join(root, ".git")
+    return common if fits and os.path.isdir(os.path.join(common, "objects")) else ""
+
+
+def _git(folder: str) -> Iterator[str]:
+    """Give what must stay read-only in a Git folder, its submodules' and its worktrees' included."""
+    if not os.path.isdir(folder):
+        yield folder  # of a linked worktree or submodule: a file
+        return
+    yield from (os.path.join(folder, name) for name in ("hooks", "config", "config.worktree", "commondir", "gitdir"))
+    with suppress(OSError), os.scandir(os.path.join(folder, "worktrees")) as found:
+        for entry in found:
+            yield from (os.path.join(entry.path, name) for name in ("commondir", "gitdir", "config.worktree"))
+    yield from _submodules(os.path.join(folder, "modules"))
+
+
+def _submodules(folder: str) -> Iterator[str]:
+    """Give the same for the Git folders below ``modules``, whose names may have slashes."""
+    with suppress(OSError), os.scandir(folder) as found:
+        for entry in found:
+            if not entry.is_dir(follow_symlinks=False):
+                continue
+            if os.path.exists(os.path.join(entry.path, "HEAD")):
+                yield from _git(entry.path)
+            else:
+                yield from _submodules(entry.path)
+
+
+def _inside(path: str, roots: Iterable[str]) -> bool:
+    return any(path.startswith(root.rstrip("/") + "/") for root in roots)

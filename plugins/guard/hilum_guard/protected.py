@@ -1,0 +1,70 @@
+"""Files that file tools may not touch by the way: what governs an agent or is run later, what holds secrets, hilum's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from hilum import config_folder, data_folder
+
+from hilum_guard.places import GOVERNING, NOT_SECRET, SECRET_NAMES, folded, matches
+
+# A project's text about itself is no more than that; secrets have a reason of their own.
+_GOVERNING = tuple(
+    name for name in GOVERNING if name not in {"agents.md", "claude.md", ".env", ".env.*", ".gitattributes"}
+)
+_SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud"})
+_SOURCE = tuple(
+    ".py .pyi .js .mjs .ts .tsx .jsx .go .rs .java .kt .c .h .cpp .cs .rb .php .swift .md .rst .html .css".split()
+)
+
+
+def own(path: Path) -> bool:
+    """Whether a resolved path is in hilum's own folders, where rules, trust, keys and sessions are kept."""
+    return any(path.is_relative_to(os.path.realpath(folder)) for folder in (config_folder(), data_folder()))
+
+
+def governing(path: str) -> str:
+    """Say why a file may be written with the user's yes only; empty if it need not be asked for that.
+
+    Args:
+        path: Relative to the workspace, existing or not.
+    """
+    for part in path.split("/"):
+        if part and matches(part, _GOVERNING):
+            return f"what is in {part} can run programs, or governs what agents and editors do"
+    return ""
+
+
+def secret(path: str) -> str:
+    """Say why a file is read with the user's yes only; empty if it does not look like a secret.
+
+    Args:
+        path: Relative to the workspace.
+    """
+    *folders, name = path.split("/")
+    if any(folded(part) in _SECRET_FOLDERS for part in folders):
+        return "files there hold keys and passwords"
+    low = folded(name)
+    if matches(name, SECRET_NAMES) and not NOT_SECRET.fullmatch(low) and not low.endswith(_SOURCE):
+        return f"{name} is a name for files with keys and passwords"
+    return ""
+
+
+def governs_hilum(words: Sequence[str], cwd: str | None) -> str:
+    """Say why a simple command changes what governs hilum; empty if it does not by what can be read.
+
+    Args:
+        words: Program and arguments.
+        cwd: Folder it runs in, if known.
+    """
+    program = os.path.basename(words[0]) if words else ""
+    inner = [word for word in words[1:] if not word.startswith("-")]
+    if program == "hilum" and inner[:1] and inner[0] in ("permissions", "trust", "plugins"):
+        return f"hilum {inner[0]} is the user's"
+    for word in words:
+        path = os.path.join(cwd or "/", os.path.expanduser(word.rpartition("=")[2]))
+        if ("/" in word or os.path.lexists(path)) and own(Path(os.path.realpath(path))):
+            return f"{word} is in hilum's own folders"
+    return ""

@@ -1,0 +1,301 @@
+"""Rules that allow, ask or deny tool calls: ``tool`` or ``tool(pattern)``, and whether one fits a call.
+
+What the pattern is matched against depends on the tool: of a command every simple command that the reader finds in it,
+never its text; of a tool with paths the resolved path; else the arguments by name. A rule that allows must fit exactly what
+is called; one that asks or denies fits in doubt, too.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import unicodedata
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+    from hilum_guard.commands import CommandVerdict, SimpleCommand
+
+Effect = Literal["allow", "ask", "deny"]
+Fit = Literal["", "maybe", "yes"]
+UNKNOWN = "…"
+EXACT = "="
+
+_RULE = re.compile(r"([A-Za-z0-9_.*?-]+)(\(.*\))?", re.DOTALL)
+_NAMED = re.compile(r"[A-Za-z_]\w*=")
+# They only run what follows, in the same way: a rule that allows `pytest` allows `timeout 60 pytest`.
+_HARMLESS_WRAPPERS = frozenset("timeout nice ionice nohup stdbuf time command builtin".split())
+
+
+@attrs.frozen
+class Rule:
+    """A rule.
+
+    Attributes:
+        effect: What it does with calls that it fits.
+        tool: Name of the tool; ``*`` and ``?`` stand for any text and any character.
+        pattern: What the call must be like; ``None`` takes every call of the tool.
+        source: The file it stands in.
+        everywhere: Whether it holds in every workspace.
+    """
+
+    effect: Effect
+    tool: str
+    pattern: str | None
+    source: str = ""
+    everywhere: bool = True
+
+    @property
+    def text(self) -> str:
+        """The rule as it is written."""
+        return self.tool if self.pattern is None else f"{self.tool}({self.pattern})"
+
+    @property
+    def strict(self) -> bool:
+        """Whether it has to fit exactly."""
+        return self.effect == "allow"
+
+
+@attrs.frozen
+class Case:
+    """A call as rules see it.
+
+    Attributes:
+        tool: Name of the tool.
+        arguments: The checked arguments as plain data.
+        paths: Of a tool with paths: those it reaches, relative to the workspace or absolute, links followed.
+        command: Of a tool that runs a command line: what reading it gave.
+    """
+
+    tool: str
+    arguments: Mapping[str, object]
+    paths: tuple[str, ...] = ()
+    command: CommandVerdict | None = None
+
+
+def parse(text: str, effect: Effect, source: str = "", *, everywhere: bool = True) -> Rule:
+    """Read a rule.
+
+    Raises:
+        ValueError: It is none; says what would be right.
+    """
+    text = text.strip()
+    found = _RULE.fullmatch(text)
+    if found is None:
+        if "(" in text and not text.endswith(")"):
+            raise ValueError(
+                f"{text!r} has no closing parenthesis; write tool(pattern), as run_terminal_cmd(git push *)"
+            )
+        raise ValueError(f"{text!r} is no rule; write tool or tool(pattern), as write_file(docs/**)")
+    name, pattern = found[1], found[2]
+    if pattern is None:
+        return Rule(effect, name, None, source, everywhere)
+    pattern = pattern[1:-1].strip()
+    if not pattern:
+        raise ValueError(f"{text!r} has an empty pattern; write {name} for every call of the tool")
+    if pattern[0] in "!#":
+        raise ValueError(f"{text!r} begins with {pattern[0]!r}, which no pattern does; say it with a rule that denies")
+    return Rule(effect, name, pattern, source, everywhere)
+
+
+def explain(rule: Rule) -> str:
+    """Say what a rule means."""
+    does = {"allow": "runs unasked", "ask": "is asked each time", "deny": "is refused"}[rule.effect]
+    calls = f"every call of {rule.tool}" if rule.tool != "*" else "every call"
+    pattern = rule.pattern
+    if pattern is None or pattern in ("*", "**"):
+        return f"{calls} {does}"
+    if pattern.startswith(EXACT):
+        return f"{calls} with exactly this command {does}"
+    if _NAMED.match(pattern):
+        return f"{calls} with these arguments {does}"
+    if pattern.endswith(" *"):
+        return f"{calls} with a command that begins with {pattern[:-2]!r} {does}"
+    return f"{calls} with the path or command {pattern!r} {does}"
+
+
+def fit(rule: Rule, case: Case) -> Fit:
+    """Tell whether a rule fits a call: ``yes``, ``maybe`` (only of one that asks or denies), or empty for no."""
+    if not fnmatchcase(case.tool, rule.tool):
+        return ""
+    if rule.pattern is None or rule.pattern in ("*", "**"):
+        return "yes"
+    if case.command is not None:
+        return _fit_command(rule, case, case.command)
+    if _NAMED.match(rule.pattern):
+        return "yes" if _fit_named(rule, case) else ""
+    if case.paths:
+        fits = [fit_path(rule.pattern, path, strict=rule.strict) for path in case.paths]
+        return "yes" if (all(fits) if rule.strict else any(fits)) else ""
+    # A pattern that says nothing about such a tool: who allows has allowed nothing, who denies has denied it.
+    return "" if rule.strict else "yes"
+
+
+# --- commands -----------------------------------------------------------------------------------------------------------
+
+
+def exact(text: str) -> str:
+    """Give the pattern that fits a command line as it stands, and no other."""
+    return EXACT + text
+
+
+def pattern_words(pattern: str) -> tuple[str, ...]:
+    """Split the pattern for a command into words; each may have ``*`` in it, and ``*`` alone is any number of words."""
+    try:
+        return tuple(shlex.split(pattern))
+    except ValueError:
+        return tuple(pattern.split())
+
+
+def fit_words(pattern: Sequence[str], words: Sequence[str], *, strict: bool) -> Fit:
+    """Tell whether words fit a pattern.
+
+    Args:
+        pattern: Words of the pattern.
+        words: Program and arguments; ``…`` is in those that only the run would tell.
+        strict: Whether they must fit exactly. If not, options may stand anywhere between, more words may follow, the
+            program may be named by its path, and unknown words may be any.
+    """
+    if _walk(pattern, words, strict, doubtful=False):
+        return "yes"
+    return "maybe" if not strict and _walk(pattern, words, strict, doubtful=True) else ""
+
+
+def _walk(pattern: Sequence[str], words: Sequence[str], strict: bool, doubtful: bool) -> bool:
+    """Follow all ways to lay the words over the pattern at once. A place is an index, and whether an option came last."""
+    end = len(pattern)
+    places = {(0, False)}
+    for number, word in enumerate(words):
+        after: set[tuple[int, bool]] = set()
+        for at, option in _past_stars(places, pattern):
+            if at == end:
+                after |= set() if strict else {(end, False)}
+            elif UNKNOWN in word and doubtful:
+                after |= {(later, False) for later in range(at, end + 1)}
+            elif pattern[at] == "*":
+                after.add((at, False))
+            elif _word_fits(pattern[at], word, strict, program=number == 0):
+                after.add((at + 1, False))
+            if not strict and at and (option or word.startswith("-")):
+                after.add((at, word.startswith("-")))
+        places = after
+    return any(at == end for at, _ in _past_stars(places, pattern))
+
+
+def _past_stars(places: set[tuple[int, bool]], pattern: Sequence[str]) -> set[tuple[int, bool]]:
+    found = set(places)
+    for at, option in places:
+        while at < len(pattern) and pattern[at] == "*":
+            at += 1
+            found.add((at, option))
+    return found
+
+
+def _word_fits(pattern: str, word: str, strict: bool, program: bool) -> bool:
+    if UNKNOWN in word:
+        return False
+    if strict:
+        return fnmatchcase(word, pattern)
+    word, pattern = folded(word), folded(pattern)
+    return fnmatchcase(word, pattern) or (
+        program and "/" not in pattern and fnmatchcase(word.replace("\\", "/").rpartition("/")[2], pattern)
+    )
+
+
+def _fit_command(rule: Rule, case: Case, read: CommandVerdict) -> Fit:
+    pattern = rule.pattern or ""
+    if pattern.startswith(EXACT):
+        return "yes" if case.arguments.get("command") == pattern[len(EXACT) :] else ""
+    wanted = pattern_words(pattern)
+    if rule.strict:
+        return "yes" if allowed([wanted], read.commands) else ""
+    fits = [fit_words(wanted, command.words, strict=False) for command in read.commands]
+    if "yes" in fits:
+        return "yes"
+    return "maybe" if "maybe" in fits or not read.complete else ""
+
+
+def allowed(patterns: Sequence[Sequence[str]], commands: Sequence[SimpleCommand]) -> bool:
+    """Tell whether every simple command fits one of the patterns, word by word, as it stands in the text."""
+    rest = [command for command in commands if not harmless_wrapper(command)]
+    return bool(rest) and all(
+        command.literal
+        and not command.assigned
+        and any(fit_words(pattern, command.words, strict=True) for pattern in patterns)
+        for command in rest
+    )
+
+
+def harmless_wrapper(command: SimpleCommand) -> bool:
+    """Whether a command only runs the one that follows it in the list."""
+    return command.wrapper and command.literal and not command.assigned and command.words[0] in _HARMLESS_WRAPPERS
+
+
+# --- paths and arguments ------------------------------------------------------------------------------------------------
+
+
+def folded(text: str) -> str:
+    """Fold a name the way the most forgiving file system would."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def exact_path(path: str) -> str:
+    """Give the pattern that fits one path and no other."""
+    text = re.sub(r"([\\*?\[\]!#])", r"\\\1", path)
+    return f"/{text}" if path.startswith("/") else f"/{text.removesuffix(' ')}" + ("\\ " if path.endswith(" ") else "")
+
+
+def fit_path(pattern: str, path: str, *, strict: bool) -> bool:
+    """Tell whether a path fits a pattern, which is written as in ``.gitignore``: ``docs/**``, ``*.lock``, ``/setup.py``.
+
+    Args:
+        pattern: The pattern; one with two slashes in front, or with ``~/``, is for absolute paths.
+        path: Relative to the workspace; absolute where it is outside.
+        strict: Whether letters must be the same, too.
+    """
+    if pattern.startswith("~/"):
+        pattern = f"/{Path.home()}{pattern[1:]}"
+    if path.startswith("/") != pattern.startswith("//") and (strict or "/" in pattern.strip("/")):
+        return False
+    pattern = "/" + pattern.lstrip("/") if pattern.startswith("//") else pattern
+    if not strict:
+        pattern, path = folded(pattern), folded(path)
+    return _spec(pattern).match_file(path.lstrip("/"))
+
+
+@cache
+def _spec(pattern: str) -> GitIgnoreSpec:
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines([pattern])
+
+
+def _fit_named(rule: Rule, case: Case) -> bool:
+    """``url=https://docs.python.org/**, method=GET``: every named argument there is and fits."""
+    parts = re.split(r",\s*(?=[A-Za-z_]\w*=)", rule.pattern or "")
+    return all(_fit_argument(part, case, rule.strict) for part in parts)
+
+
+def _fit_argument(part: str, case: Case, strict: bool) -> bool:
+    name, _, pattern = part.partition("=")
+    value = case.arguments.get(name)
+    if value is None:
+        return False
+    text = value if isinstance(value, str) else repr(value).lower() if isinstance(value, bool) else str(value)
+    if not strict:
+        text, pattern = folded(text), folded(pattern)
+    return re.fullmatch(_glob(pattern), text, re.DOTALL) is not None
+
+
+@cache
+def _glob(pattern: str) -> str:
+    """``**`` is any text; ``*`` is text without what parts an address, so that no host can pass for another."""
+    parts = re.split(r"(\*\*|\*|\?)", pattern)
+    return "".join({"**": ".*", "*": r"[^/?#@\\]*", "?": r"[^/?#@\\]"}.get(part, re.escape(part)) for part in parts)

@@ -1,0 +1,394 @@
+"""The sandbox of child processes: what of it this system can enforce, and every command wrapped in it.
+
+bubblewrap where it works, else Landlock; ``sandbox-exec`` on macOS; elsewhere nothing, which is said and never silent.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+from hilum import Agent, Command, Layer, ToolDenied, ToolError, hookimpl
+
+from hilum_guard.layer import describe
+from hilum_guard.settings import GuardSettings
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+    from hilum_guard.loopback import Loopback
+    from hilum_guard.policy import Policy
+
+__all__ = ["Enforced", "GuardSettings", "Sandbox", "describe", "open_session", "probe", "report", "wrap"]
+
+_INSTALL = "Install bubblewrap with the system's package manager, and let it make user namespaces."
+_START = "import sys; sys.path.append(sys.argv[1]); import landlock; landlock.%s(*sys.argv[2:])"
+_ALONE = "Each command has a loopback of its own, with what it starts: {}."
+
+
+@attrs.frozen
+class Enforced:
+    """What of the sandbox is really enforced.
+
+    Args:
+        by: ``bubblewrap``, ``landlock`` or ``sandbox-exec``; empty for none.
+        files: Whether writes outside and reads of secrets are refused.
+        protected: Whether the protected paths inside the workspace stay read-only.
+        network: Whether the network is kept away: ``namespace``, where the loopback works, ``filter``, where nothing does,
+            or empty.
+        processes: Whether other processes can neither be signalled, traced nor read.
+        limits: Whether the number of processes is limited.
+        reasons: What is not enforced and why, or works differently; a sentence each.
+        shared: Whether the commands of a session share a loopback of their own.
+    """
+
+    by: str = ""
+    files: bool = False
+    protected: bool = False
+    network: str = ""
+    processes: bool = False
+    limits: bool = False
+    reasons: tuple[str, ...] = ()
+    shared: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything that keeps a command in is enforced."""
+        return bool(self.files and self.protected and self.network and self.processes)
+
+
+_OFF = Enforced(reasons=("The sandbox is switched off (guard.sandbox).",))
+
+
+@functools.cache
+def probe() -> Enforced:
+    """Tell what this system can enforce, by trying it. The first call blocks for tens of milliseconds."""
+    reason = bubblewrap_enforced()
+    if not isinstance(reason, str):
+        return reason
+    if sys.platform == "darwin":
+        from hilum_guard import seatbelt
+
+        if not (missing := seatbelt.trial()):
+            untried = (
+                "The profile for macOS has not been tried by its authors.",
+                "The number of processes is not limited.",
+            )
+            return Enforced("sandbox-exec", True, True, "namespace", True, False, untried)
+        return Enforced(reasons=(f"Nothing: {missing}.",))
+    found = landlock_enforced(reason)
+    return found if not isinstance(found, str) else Enforced(reasons=(f"Nothing: {reason}; {found}.",))
+
+
+def presumed() -> Enforced:
+    """Tell what this system most likely enforces, without trying it: for what is said before the first command."""
+    if probe.cache_info().currsize:
+        return probe()
+    if sys.platform == "darwin":
+        return Enforced("sandbox-exec", True, True, "namespace", True)
+    if sys.platform != "linux":
+        return Enforced()
+    from hilum_guard import bubblewrap, landlock
+
+    if bubblewrap.find():
+        return Enforced("bubblewrap", True, True, "namespace", True, shared=bool(bubblewrap.nsenter()))
+    return Enforced("landlock", True, False, "namespace", True, shared=True) if landlock.abi() else Enforced()
+
+
+def bubblewrap_enforced() -> Enforced | str:
+    """Tell what bubblewrap enforces here, or why it does not work."""
+    from hilum_guard import bubblewrap, loopback
+
+    tried = bool(bubblewrap.find() and bubblewrap.nsenter())
+    shared = tried and loopback.works(bubblewrap.maker(), lambda paths: not bubblewrap.trial(paths))
+    if not shared and (reason := bubblewrap.trial()):
+        return reason
+    limits, reasons = _limits()
+    if not shared:
+        reasons += (_ALONE.format("no other can be joined" if tried else "nsenter (util-linux) is not installed"),)
+    return Enforced("bubblewrap", True, True, "namespace", True, limits, reasons, shared)
+
+
+def landlock_enforced(instead: str = "") -> Enforced | str:
+    """Tell what Landlock enforces here, or why it does not work.
+
+    Args:
+        instead: Why the better sandbox does not work.
+    """
+    if sys.platform != "linux":
+        return "Landlock exists for Linux only"
+    from hilum_guard import landlock, loopback
+
+    if not (version := landlock.abi()):
+        return "this kernel has no Landlock"
+    shared = loopback.works(_maker("landlock"), lambda paths: _starts(True, version, paths))
+    apart, filtered = shared or _starts(True, version), _starts(False, version)
+    if not (apart or filtered):
+        return "Landlock's sandbox cannot be started"
+    limits, reasons = _limits()
+    filters = _filters(())
+    reasons = (
+        *([f"bubblewrap is not used: {instead}."] if instead else []),
+        "Protected paths in the workspace (.git/hooks, .git/config, .hilum) can be written to.",
+        "Modes, owners and times of the user's files outside can be changed, and names of hidden files be listed.",
+        *([] if version >= 3 else ["Files outside can be emptied, though not written to: the kernel is too old."]),
+        *([] if apart else ["Commands cannot even use the loopback: there is no network namespace."]),
+        *([_ALONE.format("no other can be joined")] if apart and not shared else []),
+        *([] if version >= 6 else ["Other processes of the user can be signalled: the kernel is too old."]),
+        "Commands cannot open Unix sockets." if filters else "Unix sockets of the user's services can be connected to.",
+        *reasons,
+    )
+    network = "namespace" if apart else "filter" if filters else ""
+    return Enforced("landlock", version >= 3, False, network, version >= 6, limits, reasons, shared)
+
+
+def _limits() -> tuple[bool, tuple[str, ...]]:
+    from hilum_guard import groups
+
+    if os.getuid():
+        return True, ()
+    if groups.make(GuardSettings().processes):
+        return True, ()
+    return False, ("The number of processes is not limited: root has no such limit, and no control group can be made.",)
+
+
+def _starts(apart: bool, version: int, shared: tuple[str, ...] = ()) -> bool:
+    spec = _spec((version, (), (), apart, apart, shared, _filters(()), 1024, 1024, {}))
+    with suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run([*_launcher(), spec, "/bin/sh", "-c", ":"], capture_output=True, timeout=4)
+        return done.returncode == 0
+    return False
+
+
+def _launcher(name: str = "main") -> tuple[str, ...]:
+    from hilum_guard import bubblewrap
+
+    return (bubblewrap.interpreter(), "-I", "-S", "-c", _START % name, os.path.dirname(os.path.abspath(__file__)))
+
+
+def _maker(by: str) -> list[str]:
+    from hilum_guard import bubblewrap, loopback
+
+    return bubblewrap.maker() if by == "bubblewrap" else [*_launcher("make"), loopback.HOLD]
+
+
+def _spec(parts: tuple[object, ...]) -> str:
+    import marshal
+
+    return marshal.dumps(parts).hex()  # type: ignore[arg-type]
+
+
+def _filters(families: tuple[int, ...]) -> bytes:
+    from hilum_guard import seccomp
+
+    machine = os.uname().machine
+    return seccomp.program(machine, families) if machine in seccomp.ARCHITECTURES else b""
+
+
+def confine(command: Command, policy: Policy, network: str = "namespace") -> Command:
+    """Give the command that runs a command under Landlock.
+
+    Args:
+        command: What to run.
+        policy: What it may do.
+        network: What keeps the network away, as in ``Enforced``.
+    """
+    from hilum_guard import groups, landlock, seccomp
+    from hilum_guard.environment import split
+
+    apart = network == "namespace"
+    filters = _filters(seccomp.ALL if not (apart or policy.network) else seccomp.LOCAL)
+    writable = (*policy.writable, policy.temp)
+    outer, inner = split(command.env | {"TMPDIR": policy.temp})
+    rest = (policy.loopback, filters, policy.processes, policy.file_size, inner)
+    spec = _spec((landlock.abi(), writable, policy.hidden, apart, not policy.network, *rest))
+    argv = (*_launcher(), spec, *command.argv)
+    if join := groups.script(policy.group):
+        argv = ("/bin/sh", "-c", f'{join} exec "$@"', "hilum-group", *argv)
+    return Command(argv, command.cwd, outer)
+
+
+def wrap(command: Command, policy: Policy, enforced: Enforced | None = None) -> Command:
+    """Give the command that runs a command in the best sandbox there is; without any, the command itself.
+
+    Args:
+        command: What to run.
+        policy: What it may do.
+        enforced: What to use, if not what ``probe`` found.
+    """
+    found = enforced or probe()
+    if not found.by:
+        return command
+    program, path = command.argv[0], command.env.get("PATH", os.defpath)
+    if "/" not in program and shutil.which(program, path=path) is None:
+        # It is refused as it would be without a sandbox: this folder is nowhere and no command can make it.
+        return Command(command.argv, command.cwd, command.env | {"PATH": "/proc/nowhere"})
+    if found.by == "landlock":
+        return confine(command, policy, found.network)
+    from hilum_guard import bubblewrap, seatbelt
+
+    return bubblewrap.wrap(command, policy) if found.by == "bubblewrap" else seatbelt.wrap(command, policy)
+
+
+def report() -> list[tuple[str, str, str]]:
+    """Give rows for ``hilum doctor``: what, how it is, and what to do. May block for tens of milliseconds."""
+    found = probe()
+    advice = "" if found.by in ("bubblewrap", "sandbox-exec") or sys.platform != "linux" else _INSTALL
+    if not found.by and sys.platform != "linux":
+        advice = "Let hilum ask before commands; on Windows, run it in WSL2."
+    yes = f"enforced by {found.by}"
+    network = {"filter": f"{yes}, without loopback", "": "not enforced"}.get(found.network, yes)
+    return [
+        ("sandbox: files", yes if found.files else "not enforced", "" if found.files else advice),
+        ("sandbox: protected paths", yes if found.protected else "not enforced", "" if found.protected else advice),
+        ("sandbox: network", network, "" if found.network == "namespace" else advice),
+        ("sandbox: processes", yes if found.processes else "not enforced", "" if found.processes else advice),
+        *(("sandbox: note", reason, "") for reason in found.reasons),
+    ]
+
+
+class Sandbox:
+    """A session's sandbox: wraps every child process, and gives each a clean environment.
+
+    Args:
+        workspace: Root of the workspace.
+        settings: The user's settings.
+        folder: A folder of this session alone; in it, the one for temporary files.
+        note: Called once with what ``probe`` found, before the first command.
+        enforced: What to use, if not what ``probe`` finds.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        settings: GuardSettings,
+        folder: str,
+        note: Callable[[Enforced], None] = lambda _: None,
+        enforced: Enforced | None = None,
+    ) -> None:
+        self.workspace, self.settings, self.folder = workspace, settings, folder
+        self.temp = os.path.join(folder, "tmp")
+        self._note, self._enforced, self._made, self._unwanted = note, enforced, list[str](), set[str]()
+        self._lock = trio.Lock()
+        self._loopback: Loopback | None = None
+
+    async def enforced(self) -> Enforced:
+        """Tell what is enforced for this session's commands."""
+        async with self._lock:
+            if self._enforced is None:
+                self._enforced = _OFF if self.settings.sandbox == "off" else await trio.to_thread.run_sync(probe)
+                self._note(self._enforced)
+        return self._enforced
+
+    @hookimpl(trylast=True)
+    async def wrap_process(self, command: Command) -> Command:
+        """Give a command a clean environment and put it into the sandbox.
+
+        Raises:
+            ToolDenied: The user requires the whole sandbox, and this system has not got it.
+        """
+        from hilum_guard.environment import CACHES, clean
+
+        enforced = await self.enforced()
+        if self.settings.sandbox == "required" and not enforced.whole:
+            reason = enforced.reasons[0] if enforced.reasons else ""
+            raise ToolDenied(
+                f"guard.sandbox is required, and this system cannot enforce all of it. {reason}", hint=_INSTALL
+            )
+        env = clean(command.env, os.environ, self.settings.pass_environment)
+        if not enforced.by:
+            return Command(command.argv, command.cwd, env)
+        if self._loopback is None:
+            from hilum_guard.loopback import Loopback
+
+            self._loopback = Loopback()
+        temp = "/tmp" if enforced.by == "bubblewrap" else self.temp
+        for name, folder in CACHES.items():
+            env.setdefault(name, f"{temp}/cache/{folder}")
+        return await trio.to_thread.run_sync(self._wrapped, Command(command.argv, command.cwd, env), enforced)
+
+    @hookimpl
+    def build_prompt_layer(self, agent: Agent) -> Layer:
+        """Tell the model where its commands run: what is presumed until the first command, and then what is found."""
+        found = self._enforced or (_OFF if self.settings.sandbox == "off" else presumed())
+        return Layer(25, "sandbox", describe(found, self.settings))
+
+    def _wrapped(self, command: Command, enforced: Enforced) -> Command:
+        from hilum_guard import groups, policy, seccomp
+
+        os.makedirs(self.temp, mode=0o700, exist_ok=True)
+        filters = ""
+        if enforced.by == "bubblewrap":
+            filters = self._filter(_filters(seccomp.UNSPACED))
+            # What is not there could be made, so it is put there, empty, until the end.
+            for path in policy.missing(policy.writable(self.workspace, self.settings)):
+                with suppress(OSError):
+                    os.mkdir(path)
+                    self._made.append(path)
+        made = policy.make_policy(self.workspace, self.settings, self.temp)
+        made = attrs.evolve(
+            made, filter=filters, group=groups.make(self.settings.processes), loopback=self._join(enforced)
+        )
+        self._unwanted.update(made.unwanted)
+        return wrap(command, made, enforced)
+
+    def _join(self, enforced: Enforced) -> tuple[str, ...]:
+        """Give what to join for the session's loopback; nothing where that cannot be, or there is the whole network."""
+        if (
+            not (self._loopback and enforced.shared)
+            or enforced.network != "namespace"
+            or self.settings.network == "full"
+        ):
+            return ()
+        try:
+            return self._loopback.paths(_maker(enforced.by))
+        except OSError as error:
+            message = f"The network of the sandbox could not be made: {error}."
+            raise ToolError(message, code="E_CMD_FAIL", hint="Run the command again.") from error
+
+    def _filter(self, program: bytes) -> str:
+        """Write the filter down where no command can write, and give its path; empty if there is none."""
+        path = os.path.join(self.folder, "filter")
+        if program and not os.path.exists(path):
+            with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
+                file.write(program)
+            os.replace(file.name, path)  # another command may be starting
+        return path if program else ""
+
+    def close(self) -> None:
+        """Remove what was put into the workspace, where it is still empty, and the session's folder. Blocks."""
+        if self._loopback:
+            self._loopback.close()
+        for path in self._unwanted:  # a command that was killed may have left it
+            with suppress(OSError):
+                os.unlink(path)
+        for path in self._made:
+            with suppress(OSError):
+                os.rmdir(path)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@hookimpl
+async def open_session(session: Session) -> AsyncIterator[Sandbox]:
+    """Wrap this session's child processes, until it closes."""
+    folder = await trio.to_thread.run_sync(functools.partial(tempfile.mkdtemp, prefix="hilum-"))
+
+    def note(found: Enforced) -> None:
+        session.note("guard.sandbox", **attrs.asdict(found))
+
+    sandbox = Sandbox(session.workspace.root, session.settings(GuardSettings), folder, note)
+    try:
+        yield sandbox
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(sandbox.close)

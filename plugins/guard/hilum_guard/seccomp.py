@@ -1,0 +1,53 @@
+"""A system call filter that refuses sockets by family, for where no network namespace keeps them in.
+
+The programs are BPF, built here from a few instructions per architecture. They also refuse ``io_uring``, which opens sockets
+without the system call, and calls in the way of another architecture (32-bit, x32), whose numbers mean other things.
+``socketpair`` stays: it connects a process to nobody but itself.
+"""
+
+from __future__ import annotations
+
+# AUDIT_ARCH_…, the numbers of socket and io_uring_setup, and whether x32 shares the architecture.
+ARCHITECTURES = {
+    "x86_64": (0xC000003E, 41, 425, True),
+    "aarch64": (0xC00000B7, 198, 425, False),
+}
+UNIX = 1
+VSOCK = 40
+UNSPACED = (VSOCK,)
+"""Families that no network namespace keeps in: sockets between a virtual machine and its host."""
+LOCAL = (UNIX, VSOCK)
+"""These, and the ones whose names are files."""
+ALL = ()
+"""Every family."""
+
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF: LD|W|ABS, JMP|JEQ|K, JMP|JGE|K, RET|K
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | 13  # SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EACCES
+_NUMBER, _ARCHITECTURE, _FAMILY = 0, 4, 16  # offsets in struct seccomp_data
+
+
+def program(machine: str, families: tuple[int, ...]) -> bytes:
+    """Build the filter.
+
+    Args:
+        machine: Architecture, as ``os.uname().machine`` names it.
+        families: Address families whose sockets are refused; empty for all.
+
+    Raises:
+        KeyError: There is no filter for this architecture.
+    """
+    arch, socket, io_uring, x32 = ARCHITECTURES[machine]
+    code: list[tuple[int, int, int, int]] = []
+    checks = [(_EQUAL, family) for family in families] or [(_AT_LEAST, 0)]
+    code += [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, arch), (_RETURN, 0, 0, _REFUSE), (_LOAD, 0, 0, _NUMBER)]
+    if x32:
+        code += [(_AT_LEAST, 0, 1, 0x40000000), (_RETURN, 0, 0, _REFUSE)]
+    code += [(_EQUAL, 0, 1, io_uring), (_RETURN, 0, 0, _REFUSE)]
+    code += [(_EQUAL, 1, 0, socket), (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, _FAMILY)]
+    for operation, value in checks:
+        code += [(operation, 0, 1, value), (_RETURN, 0, 0, _REFUSE)]
+    code += [(_RETURN, 0, 0, _ALLOW)]
+    return b"".join(
+        operation.to_bytes(2, "little") + bytes((yes, no)) + value.to_bytes(4, "little")
+        for operation, yes, no, value in code
+    )

@@ -1,0 +1,75 @@
+"""Specifications: how a hook is called, how long an implementation may take, and what a failure means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, TypeVar
+
+import msgspec
+import pluggy
+
+F = TypeVar("F", bound=Callable[..., Any])
+Shape = Literal["collect", "gather", "first", "pipe", "gate", "supervised"]
+
+
+class Spec(msgspec.Struct, frozen=True):
+    """How a hook is called.
+
+    Args:
+        shape: How implementations combine: ``collect`` (plain ``def``, items joined), ``gather`` (all at once), ``first``
+            (until one answers), ``pipe`` (each gets the value of the one before), ``gate`` (all at once; the caller takes
+            the strictest) or ``supervised`` (a lifespan).
+        deadline: Seconds an implementation may take.
+        fault: What a failure means, in words.
+        arguments: Names of what an implementation may take.
+        gives: Type of an answer, or of its items where the answer is an iterable; anything else is a failure.
+        many: Whether a list or tuple of these will do as well.
+        raises: Exceptions that are an answer and no failure.
+    """
+
+    shape: Shape
+    deadline: float
+    fault: str
+    arguments: tuple[str, ...]
+    gives: type = object
+    many: bool = False
+    raises: tuple[type[Exception], ...] = ()
+
+    @property
+    def guards(self) -> bool:
+        """Whether implementations stand between a wish and a deed: what they guard stays shut when one of them goes."""
+        return self.shape in ("gate", "pipe")
+
+    def checked(self, value: Any) -> Any:
+        """Give an answer back.
+
+        Raises:
+            TypeError: It cannot be one.
+        """
+        if value is None or isinstance(value, self.gives):
+            return value
+        if self.many and isinstance(value, list | tuple) and all(isinstance(item, self.gives) for item in value):
+            return value
+        raise TypeError(f"it gave {value!r:.80}")
+
+
+class Specifier(Protocol):
+    """A decorator that declares hooks."""
+
+    def __call__(self, *, shape: Shape, deadline: float = 5.0, fault: str, **answers: Any) -> Callable[[F], F]:
+        """Declare a hook: its shape, its deadline in seconds, what a failure means, and what it gives (see ``Spec``)."""
+
+
+def specifier(project: str) -> Specifier:
+    """Make the decorator that declares the hooks of a project. The ``Spec`` is the function's ``PROJECT_spec_info``."""
+    mark = pluggy.HookspecMarker(project)
+
+    def hookspec(*, shape: Shape, deadline: float = 5.0, fault: str, **answers: Any) -> Callable[[F], F]:
+        def declare(function: F) -> F:
+            arguments = function.__code__.co_varnames[: function.__code__.co_argcount]
+            setattr(function, f"{project}_spec_info", Spec(shape, deadline, fault, arguments, **answers))
+            return mark(function)
+
+        return declare
+
+    return hookspec

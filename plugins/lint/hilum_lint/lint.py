@@ -1,0 +1,80 @@
+"""The half of a session: the tool and the hooks. What they need is loaded when they have something to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import attrs
+from hilum import Agent, Block, Call, ContextRequest, Output, Tool, ToolResult, hookimpl, tool
+
+from hilum_lint.settings import LintSettings
+
+if TYPE_CHECKING:
+    import trio
+    from hilum import Session
+
+    from hilum_lint.looks import Looks
+
+SLACK = 15.0
+"""Seconds the kernel waits longer than two checkers may take one after the other."""
+NAMES = 50
+"""Words of a prompt that are tried as names of files."""
+
+
+class Lint:
+    """See the module.
+
+    Args:
+        session: The session.
+        nursery: Owns the tasks, and ends with the session.
+        settings: The settings.
+
+    Raises:
+        SettingsError: A checker of the user's own is not right.
+    """
+
+    def __init__(self, session: Session, nursery: trio.Nursery, settings: LintSettings) -> None:
+        self.session, self.nursery, self.settings = session, nursery, settings
+        if settings.checkers:
+            from hilum_lint.checkers import known
+
+            known(settings)
+
+    @cached_property
+    def looks(self) -> Looks:
+        """What does the work."""
+        from hilum_lint.looks import Looks
+
+        return Looks(self.session, self.nursery, self.settings)
+
+    @hookimpl
+    def provide_tools(self) -> Sequence[Tool]:
+        """Give the tool, with the time limit of this session's settings."""
+        return (attrs.evolve(self.read_lints, timeout=2 * self.settings.timeout + SLACK),)
+
+    @tool(risk="read", effect="pure")
+    async def read_lints(self, call: Call, paths: list[str] | None = None) -> Output:
+        """Read what the project's own linters and type checkers say of files, as these are now. Errors come first.
+
+        Use it after a series of edits. What was there before your edits need not be mended.
+
+        Args:
+            paths: Files or folders, relative to the workspace; the whole workspace if not given, which may take long.
+        """
+        return await self.looks.read(call, paths or ["."])
+
+    @hookimpl
+    def remind(self, agent: Agent, results: Sequence[ToolResult]) -> Awaitable[str | None] | None:
+        """Tell of what is new since the files that this round has written were written, or what slow checkers found."""
+        has_work = "looks" in vars(self) or any("diff" in result.data for result in results)
+        return self.looks.remind(agent, results) if self.settings.after_edit and has_work else None
+
+    @hookimpl
+    async def gather_context(self, agent: Agent, request: ContextRequest) -> Sequence[Block] | None:
+        """Give what slow checkers found since the last run, and the errors of files that the prompt names."""
+        names = re.findall(r"[\w./~-]*[\w-]\.\w{1,5}\b", request.text[:20_000]) if self.settings.in_context else []
+        has_work = "looks" in vars(self) or names
+        return await self.looks.context(agent, list(dict.fromkeys(names))[:NAMES]) if has_work else None

@@ -1,0 +1,128 @@
+"""A trio program inside a plain one: each call blocks until it is done. Ctrl-C waits until the trio side has unwound.
+
+::
+
+    open_blocking = hosted(open_on_trio, wraps=(Client, Stream))
+
+    with open_blocking("example.org") as client:
+        client.fetch("/")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent import futures
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, closing, contextmanager, suppress
+from functools import wraps as like
+from typing import Any, ParamSpec, TypeVar
+
+import trio
+
+from hilum_portal.portal import Job, Portal
+from hilum_portal.proxy import Proxy
+
+LOOK = 0.5
+"""Seconds after which a wait looks for Ctrl-C."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def wait(job: Job[Any], future: futures.Future[T] | None = None) -> T:
+    """Wait for a job, or for a future that it will end.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed, and the job was cancelled and has unwound by now. A second one does not wait.
+        BaseException: What the job raised.
+    """
+    ending: futures.Future[Any] = future or job.future
+    try:
+        # A signal in the instant before a wait is not seen until the wait is over, so none is endless.
+        while not ending.done():
+            with suppress(TimeoutError):
+                ending.result(LOOK)
+        result: T = ending.result()
+    except KeyboardInterrupt:
+        job.cancel()
+        futures.wait([job.future])
+        raise
+    return result
+
+
+def call(portal: Portal, function: Callable[..., Awaitable[T]], *args: Any, **named: Any) -> T:
+    """Run an async function on the trio side and wait for it, as ``wait`` does."""
+    job = portal.submit(function, *args, **named)
+    try:
+        return wait(job)
+    except KeyboardInterrupt:  # it may have come before the wait began
+        job.cancel()
+        futures.wait([job.future])
+        raise
+
+
+def iterate(portal: Portal, stream: Any) -> Iterator[Any]:
+    """Iterate over an async iterator of the trio side, and close it, if it can be closed, when this is."""
+    try:
+        with suppress(StopAsyncIteration):
+            while True:
+                yield call(portal, stream.__anext__)
+    finally:
+        if hasattr(stream, "aclose"):
+            with suppress(trio.RunFinishedError):
+                call(portal, stream.aclose)
+
+
+@contextmanager
+def hold(portal: Portal, manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
+    """Enter and leave an async context manager on the trio side, in one task there.
+
+    An error in the block is raised in the manager's; if the block is interrupted, the manager's is cancelled.
+    """
+    held = portal.hold(manager)
+    value = wait(held.job, held.entered)
+    try:
+        yield value
+    except BaseException as error:
+        if not wait(held.leave(error)):
+            raise
+    else:
+        wait(held.leave())
+
+
+class BlockingProxy(Proxy):
+    """Stands for an object of the trio side in a plain program."""
+
+    def _call(self, function: Any, *args: Any, **named: Any) -> Any:
+        return self.wrap(call(self._portal, function, *args, **named))
+
+    def _iterate(self, stream: Any) -> Iterator[Any]:
+        return iterate(self._portal, stream)
+
+    @contextmanager
+    def _hold(self, manager: Any) -> Iterator[Any]:
+        with hold(self._portal, manager) as value:
+            yield self.wrap(value)
+
+
+def hosted(
+    function: Callable[P, AbstractAsyncContextManager[Any]], *, wraps: tuple[type, ...] = (), name: str = "trio"
+) -> Callable[P, AbstractContextManager[Any]]:
+    """Make a function whose async context manager belongs to trio one for plain code.
+
+    Entering it starts a trio thread, leaving it ends everything there. It yields a ``BlockingProxy``.
+
+    Args:
+        function: The function; it is called on the host's side.
+        wraps: Types of objects that the host gets as proxies, wherever they come out.
+        name: Name of the thread.
+    """
+
+    @like(function)
+    @contextmanager
+    def opened(*args: P.args, **named: P.kwargs) -> Iterator[Any]:
+        with (
+            closing(Portal(name)) as portal,
+            BlockingProxy(portal, None, wraps)._hold(function(*args, **named)) as value,
+        ):
+            yield value
+
+    return opened

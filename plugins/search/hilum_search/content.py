@@ -1,0 +1,208 @@
+"""``search_files``: what stands in files."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+import trio
+from hilum import Call, Output, ToolError, errors, section, setting, tool
+
+from hilum_search.engine.patterns import Pattern, PatternError
+from hilum_search.places import Aim, aim, show
+from hilum_search.running import FoundFile, FoundLine, Search, list_files, ripgrep, search
+
+COUNTED = 1000
+"""Matches that are counted; of more it is only said that there are more."""
+LINE = 300
+"""Characters of a line that are shown."""
+TEXT = 40_000
+"""Characters of all lines together."""
+SLACK = 10.0
+"""Seconds the kernel waits longer than the tools, so that what was found so far gets back to the model."""
+IGNORED = "Not searched: what .gitignore and .ignore files name, version control folders, binary files"
+
+
+@section("search")
+class SearchSettings:
+    """How long a search may take, how much it gives, and what does it."""
+
+    timeout: float = setting(default=15.0, minimum=0.1, help="Seconds a search may take.")
+    limit: int = setting(default=50, minimum=1, help="Most matching lines of one search_files.")
+    path_limit: int = setting(default=100, minimum=1, help="Most paths of one glob_search.")
+    max_file_size: int = setting(
+        default=10_000_000, minimum=0, help="Bytes of a file above which it is searched only when named; 0 for any."
+    )
+    engine: Literal["auto", "rg", "python"] = setting(
+        default="auto", help="What searches: ripgrep where there is one, or Python."
+    )
+
+    def rg(self) -> str:
+        """Give the path of the ripgrep to use; empty for the engine in Python."""
+        found = "" if self.engine == "python" else ripgrep()
+        if self.engine == "rg" and not found:
+            hint = 'Install hilum-search[rg], or set search.engine to "auto".'
+            raise ToolError("The setting search.engine wants ripgrep (rg), which is not there.", hint=hint)
+        return found
+
+
+@tool(risk="read", effect="pure")
+async def search_files(
+    call: Call,
+    pattern: str,
+    path: str = ".",
+    glob: str = "",
+    literal: bool = False,
+    ignore_case: bool = False,
+    context: Annotated[int, msgspec.Meta(ge=0, le=20)] = 2,
+    include_ignored: bool = False,
+) -> Output:
+    """Search the content of files for a regular expression, or for a literal text, line by line.
+
+    Gives path, number and text of each matching line ("12:text") with the lines around it ("13-text"), in the order of
+    the paths. A pattern with \\n in it may match across lines. Files that .gitignore and similar files name are left out.
+
+    Args:
+        pattern: Regular expression as in Python or ripgrep; with literal, the text itself.
+        path: Folder or file to search, relative to the workspace.
+        glob: Only files of this kind, for example *.py or tests/**/*.{ts,tsx}; with ! before it, all others.
+        literal: Take the pattern as plain text, with no special characters.
+        ignore_case: Take upper and lower case as the same.
+        context: Lines to show before and after each match.
+        include_ignored: Search files that ignore files name, too.
+    """
+    settings = call.session.settings(SearchSettings)
+    wanted = _pattern(pattern, literal, ignore_case)
+    rg = settings.rg()
+    place = await trio.to_thread.run_sync(
+        lambda: aim(call.workspace, path, glob, ignored=include_ignored, max_size=settings.max_file_size),
+        abandon_on_cancel=True,
+    )
+    began, late = trio.current_time(), True
+    found = Search(place.wanted, lambda file: call.emit(_brief(file)), max(COUNTED, settings.limit))
+    engine, shown = "", found
+    with trio.move_on_after(settings.timeout):
+        engine = await search(call.processes, rg, place.scope, wanted, context, found)
+        if found.matches > found.most:  # which of them come first is known only in order
+            shown = Search(place.wanted, lambda file: None, settings.limit, sorted=True)
+            await search(call.processes, rg if engine == "rg" else "", place.scope, wanted, context, shown)
+        if not found.matches and (place.filters or found.searched is None):
+            found.searched = await _count(call, rg, place)
+        late = False
+    text, data = _told(shown, found, settings, place, wanted, late)
+    data |= {"engine": engine, "seconds": round(trio.current_time() - began, 3)}
+    return Output(text, data=data, code=errors.E_TIMEOUT if late else "")
+
+
+def _pattern(pattern: str, literal: bool, ignore_case: bool) -> Pattern:
+    if not pattern or len(pattern) > 10_000 or "\0" in pattern:
+        problem = "The pattern is empty, has a null byte, or more than 10,000 characters."
+        raise ToolError(problem, code=errors.E_BAD_ARGS, hint="Give a short regular expression or text.")
+    try:
+        return Pattern(pattern, literal=literal, ignore_case=ignore_case)
+    except PatternError as error:
+        place = f"{pattern[: error.position][-40:]}⟨here⟩{pattern[error.position :][:40]}"
+        raise ToolError(
+            f"The pattern is no regular expression: {error.problem}, at character {error.position + 1}: {place}",
+            code=errors.E_BAD_ARGS,
+            hint="Escape special characters with a backslash, or set literal to find the text as it is.",
+        ) from None
+
+
+async def _count(call: Call, rg: str, place: Aim) -> int:
+    """Count the files that were searched, where the engine looked at more than was wanted."""
+    count = 0
+
+    def take(paths: list[bytes]) -> bool:
+        nonlocal count
+        count += sum(place.wanted(path.decode("utf-8", "surrogateescape")) for path in paths if path)
+        return False
+
+    await list_files(call.processes, rg, place.scope, take)
+    return count
+
+
+# --- what is told ----------------------------------------------------------------------------------------------------
+
+
+def _told(
+    shown: Search, found: Search, settings: SearchSettings, place: Aim, pattern: Pattern, late: bool
+) -> tuple[str, dict[str, Any]]:
+    """Write what the model reads, and what faces get."""
+    files = sorted(
+        shown.files, key=lambda file: [part.encode("utf-8", "surrogateescape") for part in file.path.split("/")]
+    )
+    text, places = _written(files, settings.limit)
+    data = {"matches": found.matches, "shown": len(places), "places": places, "searched": found.searched}
+    if late:
+        advice = "Search a folder of it (path), fewer files (glob), or for something simpler (literal)."
+        begin = f"The search took longer than {settings.timeout:g} s and was ended; this is not all. {advice}\n"
+        return begin + (f"Found so far:\n{text}" if text else "Nothing was found so far."), data
+    if not found.matches:
+        return _nothing(found.searched or 0, place, pattern), data
+    more = found.matches > found.most
+    count = f"more than {found.most:,}" if more else f"{found.matches:,}"
+    lines = "1 matching line" if found.matches == 1 else f"{count} matching lines"
+    if len(places) == found.matches:
+        return f"{lines} in {len(files)} file{'s' * (len(files) > 1)}\n{text}", data
+    cut = f"[The first {len(places)} of {count} matching lines are shown, in the order of the paths."
+    return f"{lines}\n{text}\n{cut} For the others narrow path or glob, or make the pattern more special.]", data
+
+
+def _nothing(searched: int, place: Aim, pattern: Pattern) -> str:
+    if not searched:
+        return f"No file was searched: in {place.name} there is none that path and glob mean. {_ways(place, pattern)}"
+    files = "1 file" if searched == 1 else f"{searched:,} files"
+    return f"No match in {files} of {place.name}. {_ways(place, pattern)}"
+
+
+def _ways(place: Aim, pattern: Pattern) -> str:
+    ignored = "Version control folders and binary files are not searched" if place.scope.ignored else IGNORED
+    size = f", files over {place.scope.max_size / 1e6:g} MB" if place.scope.max_size else ""
+    tries = [] if pattern.ignore_case else ["ignore_case"]
+    tries += ["a wider path or glob"] if place.filters or place.scope.names or place.scope.base != "." else []
+    tries += [] if place.scope.ignored else ["include_ignored"]
+    if "\\|" in pattern.source:
+        tries.insert(0, "a|b for one of two (\\| is the character itself)")
+    return f"{ignored}{size}. To try: {', '.join([*tries, 'a shorter pattern'])}."
+
+
+def _written(files: list[FoundFile], limit: int) -> tuple[str, list[tuple[str, int]]]:
+    """Write files with their lines, up to so many matches; give the places of these too."""
+    out: list[str] = []
+    places: list[tuple[str, int]] = []
+    room = TEXT
+    for file in files:
+        if len(places) >= limit or room <= 0:
+            break
+        name, last = show(file.path), 0
+        out.append(f"\n{name}" if out else name)
+        for line in file.lines:
+            if line.column >= 0:
+                if len(places) >= limit or room <= 0:
+                    break
+                places.append((name, line.number))
+            if last and line.number > last + 1:
+                out.append("--")
+            out.append(f"{line.number}{':' if line.column >= 0 else '-'}{cut(line)}")
+            last, room = line.number, room - len(out[-1])
+    return "\n".join(out), places
+
+
+def cut(line: FoundLine) -> str:
+    """Give the text of a line, or of a long one the part around the match."""
+    raw, first = line.text, max(line.column, 0)
+    begin = max(first - LINE, 0)  # bytes, before anything long is decoded
+    text = raw[begin : first + 4 * LINE].decode(errors="replace").rstrip("\r")
+    column = len(raw[begin:first].decode(errors="replace"))
+    start = max(column - LINE // 3, 0) if begin or len(text) > LINE else 0
+    piece = text[start : start + LINE]
+    left, right = begin + start > 0, start + LINE < len(text) or first + 4 * LINE < len(raw)
+    return f"{'[…] ' * left}{piece}{f' [… {len(raw):,} bytes in all]' * right}"
+
+
+def _brief(file: FoundFile) -> str:
+    """Show a file as it is found: its first matching line, and how many more."""
+    first = next(line for line in file.lines if line.column >= 0)
+    more = f" (and {file.matches - 1} more)" if file.matches > 1 else ""
+    return f"{show(file.path)}:{first.number}: {cut(first).strip()}{more}\n"

@@ -1,0 +1,185 @@
+"""An application and its settings: where they stand, and what holds when all sources are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import attrs
+
+from hilum_settings.declare import Info, members
+from hilum_settings.errors import DeclarationError, SettingsError
+from hilum_settings.sources import FILE, Raw, Source, environment, file, single
+
+T = TypeVar("T")
+
+
+class Explained(NamedTuple):
+    """One effective value and where it came from: ``default``, a file, a variable, or ``command line``.
+
+    The value of a secret is ``set`` or ``not set``.
+    """
+
+    key: str
+    value: object
+    source: str
+    help: str
+    secret: bool
+
+
+class Settings:
+    """All sections with their effective values.
+
+    Attributes:
+        explained: Every effective value with its source, in the order of declaration.
+        problems: What was wrong, where ``load`` does not raise.
+    """
+
+    def __init__(self, explained: list[Explained], problems: list[str], sections: dict[str, Any], app: App) -> None:
+        self.explained, self.problems, self._sections, self._app = explained, problems, sections, app
+
+    def get(self, kind: type[T]) -> T:
+        """Give a section by its class.
+
+        Raises:
+            DeclarationError: The class was not among those that were loaded.
+        """
+        name = getattr(kind, "__section__", kind.__name__)
+        if not isinstance(found := self._sections.get(name), kind):
+            raise self._app.misuse(f"No settings were loaded for {kind.__name__}.", hint=self._app.unloaded)
+        return found
+
+
+class App(NamedTuple):
+    """An application that has settings: what is its own in them.
+
+    Args:
+        name: ``hilum`` has its files in ``~/.config/hilum`` and in a project's ``.hilum``, and variables ``HILUM_…``.
+        error: Makes the error for mistakes in settings, of all of them and a hint: ``error(problems, hint="…")``.
+        misuse: Makes the error for mistakes in the program, of a message and a hint: ``misuse(message, hint="…")``.
+        hint: What to do about mistakes in settings.
+        unloaded: What to do when a section is asked for that was not loaded.
+    """
+
+    name: str
+    error: Callable[..., Exception] = SettingsError
+    misuse: Callable[..., Exception] = DeclarationError
+    hint: str = ""
+    unloaded: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """What the application's variables begin with."""
+        return f"{self.name}_".replace("-", "_").upper()
+
+    def config_folder(self, environ: Mapping[str, str] = os.environ) -> Path:
+        """The user's configuration: variable ``…_CONFIG``, else ``$XDG_CONFIG_HOME/NAME``, else ``~/.config/NAME``."""
+        return self._folder("CONFIG", ".config", environ)
+
+    def data_folder(self, environ: Mapping[str, str] = os.environ) -> Path:
+        """The user's data: variable ``…_DATA``, else ``$XDG_DATA_HOME/NAME``, else ``~/.local/share/NAME``."""
+        return self._folder("DATA", ".local/share", environ)
+
+    def _folder(self, what: str, home: str, environ: Mapping[str, str]) -> Path:
+        if given := environ.get(self.prefix + what):
+            return Path(given).expanduser().absolute()
+        base = environ.get(f"XDG_{what}_HOME", "")
+        return (Path(base) if os.path.isabs(base) else Path(environ.get("HOME") or Path.home()) / home) / self.name
+
+    def parse_pair(self, text: str) -> tuple[str, Raw]:
+        """Split ``key=value`` of the command line for ``load(overrides=…)``.
+
+        Raises:
+            SettingsError: There is no ``=``, or nothing before it.
+        """
+        key, _, value = text.partition("=")
+        if not key.strip() or "=" not in text:
+            raise self.error([f"command line: {text!r} is not of the form key=value, as in shell.timeout=5"])
+        return key.strip(), Raw(value.strip())
+
+    def load(
+        self,
+        sections: Iterable[type],
+        *,
+        workspace: Path | None = None,
+        overrides: Mapping[str, object] | None = None,
+        environ: Mapping[str, str] = os.environ,
+        known: Collection[str] | None = (),
+        strict: bool = True,
+    ) -> Settings:
+        """Read all sources and give what holds.
+
+        Args:
+            sections: The sections there are.
+            workspace: The project: a folder whose ``.NAME/settings.toml`` counts.
+            overrides: What the command line says, by dotted key; ``Raw`` values are parsed.
+            environ: The environment.
+            known: Sections that are not among these; they pass unchecked. ``None`` lets every other section pass.
+            strict: Whether mistakes are raised; else they stand in ``problems``, and what is wrong counts as not set.
+
+        Raises:
+            SettingsError: With every mistake in every source.
+            DeclarationError: Two different classes declare one section.
+        """
+        by_name: dict[str, Any] = {}
+        for cls in sections:
+            name: str = cls.__section__  # type: ignore[attr-defined]
+            if by_name.setdefault(name, cls) is not cls:
+                raise self.misuse(f"Two classes declare the settings section [{name}].")
+        top = members(by_name.get(""), (), Info()) or {}
+        root = {name: (cls, Info()) for name, cls in by_name.items() if name} | top
+        problems: list[str] = []
+        sources = [*file(self.config_folder(environ) / FILE, False, problems)]
+        sources += file(workspace / f".{self.name}" / FILE, True, problems) if workspace else ()
+        sources += environment(self.prefix, root, environ, known, problems)
+        sources += [single("command line", key, value) for key, value in (overrides or {}).items()]
+        tree, origin = _checked(sources, root, known, problems)
+        values, rows = {}, []
+        for name, cls in by_name.items():
+            given = tree.get(name, {}) if name else {key: tree[key] for key in top if key in tree}
+            values[name], explained = _settled(cls, given, origin, problems)
+            rows += explained
+        if problems and strict:
+            raise self.error(problems, hint=self.hint)
+        return Settings(rows, problems, values, self)
+
+
+def _checked(
+    sources: Iterable[Source], root: dict[str, Any], known: Collection[str] | None, problems: list[str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Give what the sources say together, as far as it is right, and by dotted key which of them said it."""
+    from hilum_settings.reader import Reader  # not needed to declare settings, which is what most do at start
+
+    tree: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    for source in sources:
+        reader = Reader(source.kind + source.name, problems, {}, source.project)
+        data = {n: v for n, v in source.data.items() if n in root or (known is not None and n not in known)}
+        tree = _merge(tree, reader.read((root, Info()), data))
+        origin |= dict.fromkeys(reader.leaves, source.name)
+    return tree, origin
+
+
+def _settled(
+    cls: Any, given: dict[str, Any], origin: dict[str, str], problems: list[str]
+) -> tuple[Any, list[Explained]]:
+    """Make a section of its defaults and what the sources say, and explain its values."""
+    from hilum_settings.reader import Reader
+
+    name, defaults = cls.__section__, cls()
+    where = ", ".join(dict.fromkeys(s for key, s in origin.items() if key.startswith(f"{name}.")))
+    reader = Reader(where, problems, {}, whole=True)
+    made = reader.read((cls, Info()), _merge(attrs.asdict(defaults), given), name)
+    rows = []
+    for key, (value, info) in reader.leaves.items():
+        shown = ("set" if value else "not set") if info.secret else value
+        rows.append(Explained(key, shown, origin.get(key, "default"), info.help, info.secret))
+    return defaults if made is attrs.NOTHING else made, rows
+
+
+def _merge(low: Any, high: Any) -> Any:
+    if isinstance(low, dict) and isinstance(high, dict):
+        return low | {name: _merge(low.get(name), value) for name, value in high.items()}
+    return high

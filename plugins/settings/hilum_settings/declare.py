@@ -1,0 +1,118 @@
+"""To declare settings: sections are frozen attrs classes, settings their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, TypeVar, Union, dataclass_transform, get_args, get_origin
+
+import attrs
+
+from hilum_settings.errors import DeclarationError
+
+T = TypeVar("T")
+_INFO = "hilum_settings"
+
+
+class Info(NamedTuple):
+    """What ``setting`` says beside name, type and default; for a nested table it holds for everything in it."""
+
+    help: str = ""
+    project: bool = True
+    secret: bool = False
+    minimum: float | None = None
+
+
+Member = tuple[Any, Info]  # type and declaration of a setting
+Members = dict[str, Member]
+
+
+def setting(
+    default: Any = attrs.NOTHING,
+    *,
+    factory: Callable[[], Any] | None = None,
+    help: str,
+    project: bool = True,
+    secret: bool = False,
+    minimum: float | None = None,
+) -> Any:
+    """Declare one setting of a section, or of a table nested in it.
+
+    Its annotation may be ``bool``, ``int``, ``float``, ``str``, ``Literal``, ``Any``, ``list[…]``, ``dict[str, …]``, an
+    attrs class, or one of these ``| None``. Types are strict: ``true`` is no number and ``"5"`` is none either.
+
+    Args:
+        default: Value without any source. With neither this nor ``factory`` it is required.
+        factory: Makes the default, for lists, tables and nested classes.
+        help: One sentence that says what it does, with the unit.
+        project: Whether a project's file may set it; say no for whatever widens what the program may do.
+        secret: Whether it is a key or token: never shown, and never taken from a project's file.
+        minimum: The smallest number it may be.
+    """
+    start = default if factory is None else attrs.Factory(factory)
+    return attrs.field(default=start, metadata={_INFO: Info(help, project, secret, minimum)})
+
+
+def required(cls: Any) -> list[str]:
+    """Give the names of the settings without a default."""
+    return [field.name for field in attrs.fields(cls) if field.default is attrs.NOTHING]
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(setting,))
+def section(
+    name: str | None = None, *, error: Callable[[str], Exception] = DeclarationError
+) -> Callable[[type[T]], type[T]]:
+    """Make a frozen attrs class of a class of settings, and name the table they stand in.
+
+    Args:
+        name: Name of the table; ``""`` is the top level. ``None`` is for a table nested in another one, which is the type
+            of a setting there.
+        error: Makes the error to raise.
+
+    Raises:
+        DeclarationError: A setting has no default. (In nested tables it may be required.)
+    """
+
+    def make(cls: type[T]) -> type[T]:
+        made: Any = attrs.frozen(kw_only=True, repr=False)(cls)  # a repr would show secrets, and costs time at start
+        if name is not None:
+            made.__section__ = name
+            if missing := required(made):
+                raise error(f"Settings [{name}]: {', '.join(missing)} needs a default.")
+        return made  # type: ignore[no-any-return]
+
+    return make
+
+
+def sections_of(module: object) -> list[type]:
+    """Give the sections among the attributes of a module (or of any other object), each once."""
+    found = getattr(module, "__dict__", {}).values()
+    return list(dict.fromkeys(v for v in found if isinstance(v, type) and "__section__" in vars(v)))
+
+
+def plain(kind: Any) -> Any:
+    """Give the type without ``| None``."""
+    rest = [k for k in get_args(kind) if k is not NoneType] if get_origin(kind) in (Union, UnionType) else []
+    return rest[0] if len(rest) == 1 else kind
+
+
+def members(kind: Any, names: Iterable[str], info: Info) -> Members | None:
+    """Give the settings in a table by name: type, and what was declared. ``None`` for a type that is no table.
+
+    Args:
+        kind: The table's type; the root is such a dict itself.
+        names: The names in a value of it, which are what a ``dict`` has.
+        info: What was declared for the table.
+    """
+    if isinstance(kind, dict):
+        return kind
+    if get_origin(kind) is dict:
+        return dict.fromkeys(names, (get_args(kind)[1], info))
+    if not attrs.has(kind):
+        return None
+    found = {}
+    for field in attrs.fields(attrs.resolve_types(kind)):
+        own = field.metadata.get(_INFO, Info())
+        own = own._replace(project=own.project and info.project, secret=own.secret or info.secret)
+        found[field.name] = field.type, own
+    return found

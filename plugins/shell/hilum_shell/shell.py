@@ -1,0 +1,305 @@
+"""The tools: run a command, and read, write to, list and stop those in the background."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import sys
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+import attrs
+import trio
+from hilum import Agent, Call, Output, Tool, ToolError, errors, hookimpl, tool
+
+from hilum_shell import report
+from hilum_shell.output import Finder, Kept, Spool
+from hilum_shell.service import Service
+from hilum_shell.services import GRACE, Services
+
+# Added to what the user's shell gave hilum: nothing may wait for a key, page, paint or hold output back.
+ENVIRONMENT = {
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "TERM": "dumb",
+    "GIT_TERMINAL_PROMPT": "0",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PYTHONUNBUFFERED": "1",
+}
+SLACK = 15.0
+"""Seconds the kernel waits longer than a tool, so that the output so far gets back to the model."""
+PATIENCE = 30.0
+"""Seconds to wait for a pattern where none are named."""
+FIRST_LOOK = 0.5
+"""Seconds that a command started in the background is watched: most mistakes end it within that."""
+FAREWELL = 2.0
+"""Seconds that ``stop_service`` gives a command to go by itself."""
+PAUSE = 0.3
+"""Seconds of silence after which an answer to what was typed counts as whole."""
+
+
+class Shell(Services):
+    """The half of a session: its services, and the tools to work with them."""
+
+    @hookimpl
+    def provide_tools(self) -> Sequence[Tool]:
+        """Give the tools, with the time limits of this session's settings."""
+
+        def run(arguments: dict[str, Any]) -> float:
+            return self._limit(arguments["timeout"]) + SLACK
+
+        def wait(arguments: dict[str, Any]) -> float:
+            return self._patience(arguments["timeout"], PATIENCE) + SLACK
+
+        return (
+            attrs.evolve(self.run_terminal_cmd, timeout=run),
+            attrs.evolve(self.read_service, timeout=wait),
+            attrs.evolve(self.write_service, timeout=wait),
+            self.list_services,
+            self.stop_service,
+        )
+
+    # --- running --------------------------------------------------------------------------------------------------------
+
+    @tool(risk="execute", effect="once")
+    async def run_terminal_cmd(
+        self,
+        call: Call,
+        command: str,
+        working_directory: str = ".",
+        timeout: float | None = None,
+        background: bool = False,
+    ) -> Output:
+        """Run a command in a shell. There is nobody to type: it gets no terminal, and no input unless it is in the background.
+
+        Each command starts in a fresh shell. The answer begins with the exit code; then come standard output and standard
+        error, long output without its middle. What a command leaves behind is ended with it, so "&", nohup and setsid do
+        not start servers: with background=true a server or watcher goes on as a service, which read_service, write_service
+        and stop_service work with. A command that is late and for which no timeout was named goes on as a service, too; the
+        answer says so.
+
+        Args:
+            command: The command line, for bash (PowerShell on Windows).
+            working_directory: Folder to run in, relative to the workspace.
+            timeout: Seconds after which it is ended, at most 3600. Name it for what takes long and must be waited for.
+            background: Answer at once and leave it running.
+        """
+        if "\0" in command or not command.strip():
+            raise ToolError("This is no command.", code=errors.E_BAD_ARGS, hint="Give a command line.")
+        folder = call.workspace.resolve(working_directory, must_exist=True)
+        if not await trio.Path(folder).is_dir():
+            raise ToolError(f"{working_directory!r} is not a folder.", code=errors.E_BAD_ARGS, hint="Name a folder.")
+        if background and self.full():
+            raise ToolError(self._too_many(), code=errors.E_BUSY, hint="Stop one first; list_services lists them.")
+        service = Service(command, call.agent.name, _runs(call.agent), Spool(self.settings.spool))
+        if not background:
+            service.kept = {name: Kept(self.settings.output_limit) for name in ("stdout", "stderr")}
+            service.show = call.emit
+        opened = call.processes.open(
+            [*_shell(), command], cwd=folder, env=ENVIRONMENT, stdin=background, merge=background
+        )
+        try:
+            await self.start(service, opened)
+            return await (self._first_look(service, timeout) if background else self._wait(service, timeout))
+        finally:
+            if not service.id:  # it ends with the call, however that ends
+                with trio.CancelScope(shield=True):
+                    await service.stop("the call was stopped", GRACE)
+
+    async def _first_look(self, service: Service, timeout: float | None) -> Output:
+        """Make a service of a command that has just started, and tell if it ends at once."""
+        limit = self._limit(timeout) if timeout else None
+        self.adopt(service, limit)
+        with trio.move_on_after(FIRST_LOOK):
+            await service.over.wait()
+        until = "until it is stopped" if limit is None else f"for {limit:g} s at most"
+        said = (
+            f"The command runs in the background as {service.id}, {until}. read_service gives its output and can wait for a"
+            " pattern in it; stop_service ends it.\n"
+        )
+        return report.read(
+            service, service.agent, 0, self.settings.output_limit, said="" if service.over.is_set() else said
+        )
+
+    async def _wait(self, service: Service, timeout: float | None) -> Output:
+        """Wait for a command in the foreground, and tell what came of it: its end, that it goes on, or was ended late."""
+        limit, may_move = self._limit(timeout), timeout is None and self.settings.when_late == "background"
+        quiet = self.settings.quiet if may_move and self.settings.quiet and not self.full() else inf
+        while not service.over.is_set() and trio.current_time() < (
+            due := min(service.began + limit, service.heard + quiet)
+        ):
+            with trio.move_on_at(due):
+                await service.over.wait()
+        moves = may_move and not service.over.is_set() and not self.full()
+        is_late = not service.over.is_set() and not moves
+        if is_late:
+            await service.stop("it took too long", GRACE)
+        if service.failure is not None:
+            raise service.failure
+        assert service.kept is not None
+        text, left_out = report.written(service.kept, self.settings.output_limit)
+        seconds = trio.current_time() - service.began
+        data: dict[str, Any] = {"left_out": left_out, "seconds": round(seconds, 3), "exit_code": None}
+        if moves:
+            rest = round(max(self.settings.max_timeout - seconds, 0))
+            self.adopt(service, rest)
+            service.cursors[service.agent] = service.spool.end
+            return Output(report.moved(service, seconds, rest, text), data={**data, "service": service.id})
+        if is_late:
+            text = report.late(limit, self.settings.max_timeout, text)
+            return Output(f"{self._too_many()} {text}" if may_move else text, data=data, code=errors.E_TIMEOUT)
+        return report.finished(service, text, data)
+
+    def _limit(self, timeout: float | None) -> float:
+        return min(timeout if timeout and timeout > 0 else self.settings.timeout, self.settings.max_timeout)
+
+    def _patience(self, timeout: float | None, otherwise: float) -> float:
+        return max(0.0, min(otherwise if timeout is None else timeout, self.settings.max_timeout))
+
+    def _too_many(self) -> str:
+        return f"{self.settings.services} commands are in the background already, and more are not allowed."
+
+    # --- services -------------------------------------------------------------------------------------------------------
+
+    @tool(risk="read", effect="pure")
+    def list_services(self, call: Call) -> Output:
+        """List the commands in the background: id, command line, how they are, how much they have printed."""
+        lines, listed = [], []
+        for service in self.all():
+            lines.append(f"{service.title}: {service.describe()}; {service.spool.end:,} bytes of output")
+            state = {"state": service.state, "exit_code": service.code}
+            listed.append({"id": service.id, "command": service.command, **state})
+            if service.state == "running":
+                service.knowing.add(call.agent.name)
+        return Output("\n".join(lines) or "There are no services.", data={"services": listed})
+
+    @tool(risk="read", effect="idempotent")
+    async def read_service(
+        self, call: Call, service: str, wait_for: str = "", timeout: float | None = None, offset: int | None = None
+    ) -> Output:
+        """Read what a command in the background has printed since you last read it, and how it is.
+
+        Args:
+            service: Its id, for example s1.
+            wait_for: Regular expression to wait for in that output, matched within lines, for example "listening on"; what the
+                start printed counts.
+            timeout: Seconds to wait at most. With a pattern 30 if not given; without one, to wait for the command's end.
+            offset: Read from this byte of its output on instead, a page at a time.
+        """
+        found, agent = self.find(service, call.agent.name), call.agent.name
+        said = ""
+        if wait_for:
+            since = found.searched.get(agent, 0) if offset is None else offset
+            said = await _wait_for(found, Finder(wait_for, found.spool, since), self._patience(timeout, PATIENCE))
+        elif not found.over.is_set():
+            with trio.move_on_after(self._patience(timeout, 0)):
+                await found.over.wait()
+        return self._read(found, agent, said, offset)
+
+    @tool(risk="execute", effect="once")
+    async def write_service(
+        self,
+        call: Call,
+        service: str,
+        text: str,
+        enter: bool = True,
+        end_input: bool = False,
+        wait_for: str = "",
+        timeout: float | None = None,
+    ) -> Output:
+        """Type into a command in the background, and read what it prints in answer.
+
+        Args:
+            service: Its id, for example s1.
+            text: What to type.
+            enter: Whether to end it with a line break.
+            end_input: Whether nothing more will be typed: the command sees the end of its input.
+            wait_for: Regular expression to wait for in the answer, for example a prompt.
+            timeout: Seconds to wait at most: for the pattern (30 if not given), or until the answer pauses (5).
+        """
+        found, agent = self.find(service, call.agent.name), call.agent.name
+        if not found.takes_input:
+            hint = "It has ended." if found.over.is_set() else "Only what was started with background=true has input."
+            raise ToolError(f"{service} takes no input.", code=errors.E_BAD_ARGS, hint=hint)
+        printed = found.spool.end
+        finder = Finder(wait_for, found.spool, printed) if wait_for else None
+        patience = self._patience(timeout, PATIENCE if wait_for else 5.0)
+        try:
+            with trio.move_on_after(max(patience, 1.0)) as writing:
+                await found.write((text + "\n" * enter).encode(errors="replace"), end_input)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            raise ToolError(f"{service} reads no more input.", hint="Read what it printed.") from None
+        said = "It has not read all of this yet; what it did not read is lost.\n" if writing.cancelled_caught else ""
+        if finder is not None:
+            said += await _wait_for(found, finder, patience)
+        elif not said:
+            await _wait_for_pause(found, printed, patience)
+        return self._read(found, agent, said)
+
+    @tool(risk="execute", effect="idempotent")
+    async def stop_service(self, call: Call, service: str) -> Output:
+        """End a command in the background with everything it has started, and read the last of its output.
+
+        Args:
+            service: Its id, for example s1.
+        """
+        found, agent = self.find(service, call.agent.name), call.agent.name
+        await found.stop("it was asked to stop", FAREWELL)
+        return self._read(found, agent)
+
+    def _read(self, service: Service, agent: str, said: str = "", offset: int | None = None) -> Output:
+        """Give what is new to an agent, or a page from an offset on."""
+        start = service.cursors.get(agent, 0) if offset is None else offset
+        output = report.read(service, agent, start, self.settings.output_limit, paged=offset is not None, said=said)
+        service.searched[agent] = service.cursors[agent]
+        return output
+
+
+async def _wait_for(service: Service, finder: Finder, seconds: float) -> str:
+    """Wait for a pattern; say what came of it."""
+    with trio.move_on_after(max(seconds, 1.0)):  # what is there already is searched in any case
+        while True:
+            over = service.over.is_set()
+            line, more = finder.step()
+            if line:
+                return f"Found: {line}\n"
+            if over and not more:
+                return "It ended without printing the pattern.\n"
+            if more:
+                await trio.lowlevel.checkpoint()
+            else:
+                await service.news()
+    return f"The pattern did not come within {seconds:g} s.\n"
+
+
+async def _wait_for_pause(service: Service, printed: int, seconds: float) -> None:
+    """Wait until a service has printed something more and then paused, or ended."""
+    with trio.move_on_after(seconds):
+        while service.spool.end == printed and not service.over.is_set():
+            await service.news()
+        silent = False
+        while not silent and not service.over.is_set():
+            with trio.move_on_after(PAUSE) as pause:
+                await service.news()
+            silent = pause.cancelled_caught
+
+
+def _runs(agent: Agent) -> frozenset[str]:
+    """Give the ids of the runs that a call belongs to: its agent's, and those of the agents above."""
+    runs, above = set(), agent.session.agents
+    while agent.conversation.run is not None:
+        runs.add(agent.conversation.run.id)
+        if agent.parent not in above:
+            break
+        agent = above[agent.parent]
+    return frozenset(runs)
+
+
+@functools.cache
+def _shell() -> tuple[str, ...]:
+    """Find the shell: the arguments before the command line."""
+    if sys.platform == "win32":
+        return (shutil.which("pwsh") or "powershell", "-NoLogo", "-NoProfile", "-NonInteractive", "-Command")
+    return (shutil.which("bash") or "sh", "-c", "--")

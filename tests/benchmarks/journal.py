@@ -1,0 +1,110 @@
+"""What reading before editing, the journal and snapshots cost: an edit and a command with them and without, in one run.
+
+``python tests/benchmarks/journal.py`` prints a table. The tools' own work is the same on both sides; the rounds alternate.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import hilum_files
+import hilum_shell
+import hilum_store
+import trio
+from hilum import Call, Workspace
+from hilum.events import PluginEvent
+from hilum.testing import open_bench
+from hilum_files.changing import _edit
+from hilum_files.journal import half
+
+ROUNDS = 200
+
+
+def size(folder: Path) -> int:
+    """Bytes of the contents kept in a folder."""
+    return sum(file.stat().st_size for file in folder.glob("objects.db*"))
+
+
+def plant(root: Path, count: int) -> Path:
+    """Make a project: files of 6 KB, ten in a folder."""
+    root.mkdir()
+    for number in range(count):
+        path = root / f"part{number // 100}" / f"piece{number // 10 % 10}" / f"file{number}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"value = {number}\n" * 400)
+    (root / "edited.py").write_text("one = 0\n" + "line = 1\n" * 600)
+    return root
+
+
+async def edits(bench, root: Path) -> tuple[float, float]:
+    """Median milliseconds of an edit, guarded and not."""
+    session, agent = bench.session, bench.session.agents["main"]
+    times: dict[bool, list[float]] = {True: [], False: []}
+    changes = session.half(hilum_files.Changes)
+    (root / "plain.py").write_bytes((root / "edited.py").read_bytes())
+    known = half.hash_of((root / "edited.py").read_bytes())
+    changes._fold().ledger.seen.setdefault("main", {})["edited.py"] = known
+    for number in range(ROUNDS):
+        for guarded in (True, False):
+            call = Call(f"c{number}", "edit_file", {}, agent, session, session.workspace, None, 0.0, print)
+            began = time.perf_counter()
+            workspace = half.guarded(call) if guarded else Workspace(root)
+            name = "edited.py" if guarded else "plain.py"
+            await trio.to_thread.run_sync(_edit, workspace, name, f"one = {number}\n", f"one = {number + 1}\n", False)
+            times[guarded].append((time.perf_counter() - began) * 1000)
+    return statistics.median(times[True]), statistics.median(times[False])
+
+
+async def commands(bench, root: Path, rounds: int) -> tuple[float, float, float]:
+    """Milliseconds of the first look, and the median of what the looks around a command take; and of all of a command."""
+    looks: list[float] = []
+    whole: list[float] = []
+    first = 0.0
+    for number in range(rounds):
+        seen = len(bench.observed)
+        await bench.call("run_terminal_cmd", command=f"echo {number} > touched.txt")
+        mine = [o for o in bench.observed[seen:] if o.name in ("on_tool_call", "wrap_process", "check_result")]
+        spent = sum(o.seconds for o in mine if "files" in o.plugin) * 1000
+        if number == 0:
+            first = spent
+        else:
+            looks.append(spent)
+            whole.append(next(o.seconds for o in bench.observed[seen:] if o.kind == "tool") * 1000)
+    changed = [e for e in bench.of(PluginEvent) if e.name == "files.changed" and e.data.get("changes")]
+    assert len(changed) >= rounds, "a change was missed"
+    return first, statistics.median(looks), statistics.median(whole)
+
+
+async def measure(count: int) -> None:
+    """Measure a project of some size."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = plant(Path(folder, "workspace"), count)
+        async with open_bench(
+            hilum_files, hilum_shell, hilum_store, workspace=root, folder=Path(folder, "bench")
+        ) as bench:
+            guarded, plain = await edits(bench, root)
+            first, looks, command = await commands(bench, root, 10 if count > 5000 else 30)
+            kept = size(Path(folder, "bench", "data", "objects"))
+            print(
+                f"{count:7,} files   edit {guarded:6.2f} ms, without {plain:6.2f} ms: + {guarded - plain:5.2f} ms",
+                end="   ",
+            )
+            print(f"command: looks {looks:6.1f} ms beside {command:5.1f} ms", end="   ")
+            print(f"first look {first:7.1f} ms, kept {kept / 1e6:.1f} MB")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, nargs="*", default=[100, 1000, 20_000])
+    for count in parser.parse_args().files:
+        trio.run(measure, count)
+    print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

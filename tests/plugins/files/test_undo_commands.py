@@ -1,0 +1,114 @@
+"""``hilum diff`` and ``hilum undo``: real processes on the store that sessions leave."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import hilum_files
+import hilum_shell
+import hilum_store
+import pytest
+import trio
+from hilum.testing import open_bench, say, use
+
+
+def hilum(folder: Path, *arguments: str, code: int = 0) -> str:
+    """Run the command in the workspace; gives all it says."""
+    environ = {
+        **os.environ,
+        "HILUM_DATA": str(folder / "data"),
+        "HILUM_CONFIG": str(folder / "config"),
+        "HOME": str(folder),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "hilum", *arguments],
+        cwd=folder / "workspace",
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A session that edited a file, wrote one, and ran a command, in two runs."""
+    trio.run(work, tmp_path)
+    return tmp_path
+
+
+async def work(tmp_path: Path) -> None:
+    async with open_bench(
+        hilum_files, hilum_shell, hilum_store, folder=tmp_path, files={"a.txt": "one\ntwo\nthree\n", "b.txt": "b\n"}
+    ) as bench:
+        bench.model.next(
+            use("read_file", path="a.txt"),
+            use("edit_file", path="a.txt", old_string="two", new_string="2"),
+            use("run_terminal_cmd", command="rm b.txt; printf '\\033[31mred\\n' > c.txt"),
+            say("Done."),
+        )
+        await bench.run("First.")
+        bench.model.next(use("write_file", path="new/d.txt", content="d\n"), say("Done."))
+        await bench.run("Second.")
+
+
+def test_diff_shows_the_last_run_by_default_and_any_other(folder: Path) -> None:
+    """The last run, one that is named, a turn, a call, or all of the session."""
+    assert "+++ b/new/d.txt" in (said := hilum(folder, "diff"))
+    assert "a.txt" not in said
+    whole = hilum(folder, "diff", "session")
+    assert all(text in whole for text in ("-two\n+2\n", "--- a/b.txt\n+++ /dev/null", "+++ b/c.txt", "+++ b/new/d.txt"))
+    assert "\x1b" not in whole
+    assert "+\\x1b[31mred" in whole
+    listed = hilum(folder, "diff", "--list")
+    run = listed.split()[1]
+    assert "-two\n+2\n" in hilum(folder, "diff", "turn", f"{run}:2")
+    assert "created c.txt (+1 -0)" in hilum(folder, "diff", "run", run, "--stat")
+
+
+def test_undo_takes_back_run_by_run_and_says_so(folder: Path) -> None:
+    """A dry run changes nothing; each undo goes further back; an undo can be undone."""
+    root = folder / "workspace"
+    assert "new/d.txt: would be deleted" in hilum(folder, "undo", "--dry-run")
+    assert (root / "new/d.txt").exists()
+    assert "new/d.txt: deleted" in hilum(folder, "undo")
+    assert not (root / "new").exists()
+    said = hilum(folder, "undo")
+    assert {"a.txt: restored", "b.txt: brought back", "c.txt: deleted"} <= set(said.splitlines())
+    assert (root / "a.txt").read_text() == "one\ntwo\nthree\n"
+    assert "E_NOT_FOUND" in hilum(folder, "undo", code=2)
+    assert "b.txt: deleted" in hilum(folder, "undo", "undo")
+    assert (root / "a.txt").read_text() == "one\n2\nthree\n"
+    assert "(undone)" in hilum(folder, "diff", "--list")
+
+
+def test_undo_keeps_what_others_changed_since(folder: Path) -> None:
+    """Other lines are merged, the same lines are a reason to do nothing, and the rest can be asked for."""
+    root = folder / "workspace"
+    hilum(folder, "undo")
+    (root / "a.txt").write_text("one\n2\nthree\nfour\n")
+    assert "a.txt: merged" in hilum(folder, "undo")
+    assert (root / "a.txt").read_text() == "one\ntwo\nthree\nfour\n"
+    hilum(folder, "undo", "undo")
+    (root / "a.txt").write_text("one\nTWO\nthree\n")
+    said = hilum(folder, "undo", code=1)
+    assert "E_STALE" in said
+    assert "a.txt: it was changed since, in the same lines" in said
+    assert not (root / "b.txt").exists()
+    hilum(folder, "undo", "--keep-going")
+    assert (root / "a.txt").read_text() == "one\nTWO\nthree\n"
+    assert (root / "b.txt").read_text() == "b\n"
+
+
+def test_bad_input_is_told_plainly(folder: Path) -> None:
+    """Unknown scopes, ids, sessions and folders; and help."""
+    assert "E_BAD_ARGS" in hilum(folder, "undo", "everything", code=2)
+    assert "E_NOT_FOUND" in hilum(folder, "undo", "call", "nope", code=2)
+    assert "E_UNKNOWN" in hilum(folder, "diff", "--session", "nope", code=2)
+    assert "No session has changed files" in hilum(folder, "diff", "-C", "/", code=2)
+    assert "--dry-run" in hilum(folder, "undo", "--help")
+    assert "last one that changed something" in hilum(folder, "diff", "--help")

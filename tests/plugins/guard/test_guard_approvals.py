@@ -1,0 +1,141 @@
+"""Approvals: bound to what was shown, and kept as a rule where the user wants it for always."""
+
+import tomllib
+
+import hilum_files
+import hilum_guard
+import hilum_shell
+import pytest
+from hilum import ask, hookimpl
+from hilum.errors import E_DENIED, E_REJECTED
+from hilum.events import ApprovalAsked, PluginEvent
+from hilum.testing import say, use
+
+PLUGINS = (hilum_guard, hilum_files, hilum_shell)
+
+
+def kept(kit):
+    """The rules in the user's file."""
+    file = kit.folder / "config" / "permissions.toml"
+    return tomllib.loads(file.read_text()) if file.exists() else {}
+
+
+async def answered(kit, name, *, remember="once", meanwhile=lambda: None, **arguments):
+    """Have a tool called, answer its approval with a yes, and give the result."""
+    kit.model.next(use(name, **arguments), say("ok"))
+    last = kit.session.journal.last
+    run = await kit.start("x")
+    event = await kit.wait_for(ApprovalAsked, after=last)
+    meanwhile()
+    kit.session.answer(event.id, True, remember=remember)
+    with kit.guard():
+        await run.wait()
+    return kit.results[-1]
+
+
+async def test_always_keeps_the_rule_for_this_folder_and_says_so(bench, tmp_path):
+    """The next session does not ask; another folder's does."""
+    kit = await bench(*PLUGINS, approve="ask_first", folder=tmp_path / "b")
+    await answered(kit, "run_terminal_cmd", command="git init -q", remember="always")
+    note = await kit.wait_for(PluginEvent, lambda event: event.name == "guard.rule_kept")
+    assert "allow run_terminal_cmd(git init *)" in note.data["say"]
+    assert kept(kit) == {"workspace": {str(kit.workspace): {"allow": ["run_terminal_cmd(git init *)"]}}}
+    again = await bench(*PLUGINS, approve="ask_first", folder=tmp_path / "b")
+    await again.call("run_terminal_cmd", command="git init -q .")
+    assert again.of(ApprovalAsked) == []
+    other = await bench(*PLUGINS, approve="ask_first", folder=tmp_path / "b", workspace=tmp_path / "other")
+    await answered(other, "run_terminal_cmd", command="git init -q")
+
+
+async def test_always_keeps_a_rule_even_if_the_session_closes_at_once(tmp_path):
+    """The last answer counts."""
+    from hilum.testing import open_bench
+
+    async with open_bench(*PLUGINS, approve="ask_first", folder=tmp_path) as kit:
+        await answered(kit, "write_file", path="a", content="", remember="always")
+    assert kept(kit)["workspace"][str(kit.workspace)] == {"allow": ["write_file"]}
+
+
+async def test_the_very_text_is_kept_where_no_narrower_rule_can_be(bench):
+    """Quotes, newlines and all; it then allows that and nothing else."""
+    kit = await bench(*PLUGINS, approve="ask_first")
+    text = "python3 -c 'print(\"a\")\nprint(1)' && touch x"
+    await answered(kit, "run_terminal_cmd", command=text, remember="always")
+    await kit.wait_for(PluginEvent, lambda event: event.name == "guard.rule_kept")
+    assert kept(kit)["workspace"][str(kit.workspace)]["allow"] == [f"run_terminal_cmd(={text})"]
+    asked = len(kit.of(ApprovalAsked))
+    await kit.call("run_terminal_cmd", command=text)
+    assert len(kit.of(ApprovalAsked)) == asked
+
+
+async def test_a_lasting_yes_to_somebody_elses_question_is_no_rule(bench):
+    """Only what the guard asked itself is kept."""
+
+    class Strict:
+        @hookimpl(tryfirst=True)
+        async def on_tool_call(self, call):
+            return ask("I want to know.", scope="everything")
+
+    kit = await bench(Strict(), *PLUGINS, approve="auto")
+    await answered(kit, "read_file", path="x", remember="always")
+    assert kept(kit) == {}
+
+
+async def test_a_lasting_yes_against_a_rule_that_asks_is_told_to_be_none(bench):
+    """The rule stands above it."""
+    kit = await bench(*PLUGINS, approve="auto")
+    (kit.folder / "config" / "permissions.toml").write_text('ask = ["write_file(*.md)"]\n')
+    await answered(kit, "write_file", path="a.md", content="", remember="always")
+    note = await kit.wait_for(PluginEvent, lambda event: event.name == "guard.rule_not_kept")
+    assert "has it asked each time" in note.data["say"]
+    assert "workspace" not in kept(kit)
+
+
+async def test_a_rule_that_cannot_be_written_is_told(bench):
+    """The call runs, the user reads why the rule is not kept."""
+    kit = await bench(*PLUGINS, approve="ask_first")
+    (kit.folder / "config" / "permissions.toml").write_text(f'workspace = {{"{kit.workspace}" = {{ask = []}}}}\n')
+    result = await answered(kit, "write_file", path="a", content="x", remember="always")
+    assert result.code == ""
+    note = await kit.wait_for(PluginEvent, lambda event: event.name.startswith("guard.rule_"))
+    assert note.name == "guard.rule_not_kept"
+    assert "cannot be changed safely" in note.data["say"]
+
+
+@pytest.mark.parametrize("target", [".git/hooks/pre-commit", ".git/config"])
+async def test_a_path_that_is_swapped_while_it_is_asked_is_refused(bench, target):
+    """What was approved is what is written: a link put there meanwhile makes it another call."""
+    kit = await bench(*PLUGINS, approve="ask_first", files={"notes.txt": "", target: "as it was"})
+    notes = kit.workspace / "notes.txt"
+
+    def swap():
+        notes.unlink()
+        notes.symlink_to(target)
+
+    result = await answered(kit, "write_file", path="notes.txt", content="evil", meanwhile=swap)
+    assert result.code == E_DENIED
+    assert "has changed" in result.text
+    assert (kit.workspace / target).read_text() == "as it was"
+
+
+async def test_a_rule_that_comes_while_it_is_asked_counts(bench):
+    """The user denies it by a rule in another window and says yes here: the strictest wins."""
+    kit = await bench(*PLUGINS, approve="ask_first")
+
+    def rule():
+        (kit.folder / "config" / "permissions.toml").write_text('deny = ["write_file"]\n')
+
+    assert (await answered(kit, "write_file", path="a", content="", meanwhile=rule)).code == E_DENIED
+    assert not (kit.workspace / "a").exists()
+
+
+async def test_a_rejection_reaches_the_model_with_its_reason(bench):
+    """G2: it changes its plan."""
+    kit = await bench(*PLUGINS, approve="ask_first")
+    kit.model.next(use("run_terminal_cmd", command="make"), say("Then not."))
+    run = await kit.start("x")
+    kit.session.answer((await kit.wait_for(ApprovalAsked)).id, False, reason="use tox")
+    with kit.guard():
+        await run.wait()
+    assert kit.results[-1].code == E_REJECTED
+    assert "use tox" in kit.results[-1].text

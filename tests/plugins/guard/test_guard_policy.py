@@ -1,0 +1,413 @@
+"""What the guard says of calls, through the real loop: rules, commands read, protected files, the approval policy."""
+
+import json
+import os
+import sys
+
+import hilum_files
+import hilum_guard
+import hilum_shell
+import pytest
+from hilum import Profile, ToolFilter, tool
+from hilum.errors import E_BLOCKED, E_DENIED, E_PATH_TRAVERSAL
+from hilum.events import ApprovalAsked, CallStarted, PluginEvent
+from hilum.testing import plugin, say, use
+
+PLUGINS = (hilum_guard, hilum_files, hilum_shell)
+
+
+def user_rules(kit, **lists):
+    """Write the user's rules while the session runs: they hold from the next call on."""
+    lines = [f"{effect} = {json.dumps(rules)}\n" for effect, rules in lists.items()]
+    (kit.folder / "config" / "permissions.toml").write_text("".join(lines))
+
+
+async def asked(kit, name, **arguments):
+    """Have a tool called; gives the approval that is asked for it, which is then refused."""
+    kit.model.next(use(name, **arguments), say("Then not."))
+    last = kit.session.journal.last
+    run = await kit.start("x")
+    event = await kit.wait_for(ApprovalAsked, after=last)
+    kit.session.answer(event.id, False)
+    with kit.guard():
+        await run.wait()
+    return event
+
+
+@pytest.mark.parametrize("approve", ["ask_first", "auto"])
+@pytest.mark.parametrize("command", ["rm -rf /", "cd / && rm -rf *", "bash -c 'mkfs.ext4 /dev/sda1'", ":(){ :|:& };:"])
+async def test_a_destructive_command_is_blocked_whatever_the_policy_and_the_rules(bench, approve, command):
+    """Not even an allow rule for everything lets it through; the model is told, and nobody is asked (R11)."""
+    kit = await bench(*PLUGINS, approve=approve)
+    user_rules(kit, allow=["*"])
+    result = await kit.call("run_terminal_cmd", command=command)
+    assert result.code == E_BLOCKED
+    assert kit.of(ApprovalAsked) == kit.of(CallStarted) == []
+
+
+async def test_a_harmless_command_runs_unasked_even_under_ask_first(bench):
+    """Reading commands are settled by what they are."""
+    kit = await bench(*PLUGINS, approve="ask_first", files={"a.txt": "here"})
+    assert "here" in (await kit.call("run_terminal_cmd", command="cat a.txt | head -1")).text
+    assert kit.of(ApprovalAsked) == []
+
+
+async def test_what_a_harmless_command_writes_is_judged_as_a_file_that_is_written(bench):
+    """A redirection is a change: asked under ask_first, and always where the file is a protected one."""
+    kit = await bench(*PLUGINS, approve="ask_first")
+    assert "confirmed" in (await asked(kit, "run_terminal_cmd", command="echo x > new.txt")).reason
+    kit.session.set(approve="auto")
+    assert (await kit.call("run_terminal_cmd", command="echo x > new.txt")).code == ""
+    assert (await asked(kit, "run_terminal_cmd", command="echo x > .vscode/tasks.json")).reason
+    assert not (kit.workspace / ".vscode").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "scope"),
+    [
+        ("git commit -m 'a b'", "git commit *"),
+        ("timeout 5 git commit -m x", "git commit *"),
+        ("npm run test -- -x", "npm run test *"),
+        ("python3 -m unittest -q", "python3 -m unittest *"),
+        ("pytest -q tests", "pytest *"),
+        ("python3 setup.py", "=python3 setup.py"),
+        ("git config user.name x", "=git config user.name x"),
+        ("git commit -m x && git push", "=git commit -m x && git push"),
+        ("git commit -m x > log", "=git commit -m x > log"),
+        ("GIT_DIR=x git commit", "=GIT_DIR=x git commit"),
+        ("git commit -m $(id)", "=git commit -m $(id)"),
+        ("sudo git commit", "=sudo git commit"),
+        ("git --exec-path=. commit", "=git --exec-path=. commit"),
+        ("echo 'unclosed", "=echo 'unclosed"),
+    ],
+)
+async def test_a_lasting_yes_is_never_wider_than_a_command_with_its_sub_command(bench, command, scope):
+    """What is offered is the sub-command, or the very text where nothing else can be told apart."""
+    kit = await bench(*PLUGINS, approve="ask_first")
+    assert (await asked(kit, "run_terminal_cmd", command=command)).scope == f"run_terminal_cmd({scope})"
+
+
+async def test_a_yes_for_the_session_holds_for_that_sub_command_only(bench):
+    """`git add` was granted; `git push` and a compound with it are asked again."""
+    kit = await bench(*PLUGINS, approve="ask_first")
+    kit.model.next(use("run_terminal_cmd", command="git add nothing"), say("ok"))
+    run = await kit.start("x")
+    kit.session.answer((await kit.wait_for(ApprovalAsked)).id, True, remember="session")
+    with kit.guard():
+        await run.wait()
+    await kit.call("run_terminal_cmd", command="git add -A")
+    assert len(kit.of(ApprovalAsked)) == 1
+    await asked(kit, "run_terminal_cmd", command="git add . && rm -r src")
+    await asked(kit, "run_terminal_cmd", command="git push")
+
+
+async def test_deny_wins_over_ask_and_allow(bench):
+    """The strictest rule that fits decides, whatever the order."""
+    kit = await bench(*PLUGINS, approve="auto")
+    user_rules(kit, allow=["run_terminal_cmd(git *)"], ask=["run_terminal_cmd(git push *)"],
+               deny=["run_terminal_cmd(git push --force *)"])  # fmt: skip
+    result = await kit.call("run_terminal_cmd", command="git push --force")
+    assert result.code == E_DENIED
+    assert "git push --force" in result.text
+    assert "permissions.toml" in result.text
+    assert "git push *" in (await asked(kit, "run_terminal_cmd", command="git push")).reason
+    assert (await kit.call("run_terminal_cmd", command="git init -q")).code == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git push", "git -C . push", "git -c a.b=c push origin", "/usr/bin/git push", "ls && git push", "echo $(git push)",
+        "bash -c 'git push'", "timeout 5 git push", "true | git push", "gi''t pu\"sh\"", "GIT PUSH", "sudo git push",
+        "if true; then git push; fi", "f() { git push; }; f", "xargs git push", "git --no-pager push", "eval git push",
+    ],
+)  # fmt: skip
+async def test_a_rule_that_denies_a_command_finds_it_however_it_is_written(bench, command):
+    """Options before the sub-command, paths, quotes, wrappers and compounds hide nothing."""
+    kit = await bench(*PLUGINS, approve="auto")
+    user_rules(kit, deny=["run_terminal_cmd(git push)"], allow=["*"])
+    assert (await kit.call("run_terminal_cmd", command=command)).code == E_DENIED
+
+
+@pytest.mark.parametrize("command", ["git $SUB", "$PROGRAM push", "echo 'unclosed; git push"])
+async def test_what_may_turn_out_to_be_denied_is_asked_even_under_auto(bench, command):
+    """Words that only the run would tell, and texts that cannot be read."""
+    kit = await bench(*PLUGINS, approve="auto")
+    user_rules(kit, deny=["run_terminal_cmd(git push)"], allow=["run_terminal_cmd"])
+    assert "git push" in (await asked(kit, "run_terminal_cmd", command=command)).reason
+
+
+@pytest.mark.parametrize(
+    ("command", "runs"),
+    [
+        ("make check", True),
+        ("cd src && make check | tail -3", True),
+        ("timeout 60 make check", True),
+        ("make check && make clean", False),
+        ("make check; touch x", False),
+        ("make $(touch x)", False),
+        ("MAKEFLAGS=-n make check", False),
+        ("make check > out", False),
+        ("sudo make check", False),
+        ("./make check", False),
+    ],
+)
+async def test_a_compound_command_is_allowed_only_if_every_part_is(bench, command, runs):
+    """A rule fits simple commands, word by word; what is harmless may stand beside them."""
+    kit = await bench(*PLUGINS, approve="ask_first", files={"src/Makefile": "check:\n", "Makefile": "check:\n"})
+    user_rules(kit, allow=["run_terminal_cmd(make check *)"])
+    if runs:
+        await kit.call("run_terminal_cmd", command=command)
+        assert kit.of(ApprovalAsked) == []
+    else:
+        await asked(kit, "run_terminal_cmd", command=command)
+
+
+async def test_rules_for_files_are_matched_against_the_resolved_path(bench):
+    """Neither ``..`` nor a link nor another spelling of the name gets round a rule."""
+    kit = await bench(*PLUGINS, approve="auto", files={"src/a.py": "1", "docs/b.md": "2"})
+    (kit.workspace / "link").symlink_to("src")
+    user_rules(kit, deny=["write_file(src/**)"])
+    for path in ("src/a.py", "docs/../src/a.py", "link/new.py", str(kit.workspace / "src/x"), "SRC/a.py", "ſrc/a.py"):
+        assert (await kit.call("write_file", path=path, content="x")).code == E_DENIED, path
+    assert (await kit.call("write_file", path="docs/new.md", content="x")).code == ""
+    assert (kit.workspace / "src/a.py").read_text() == "1"
+
+
+async def test_an_allowed_path_is_written_unasked_and_its_neighbours_are_not(bench):
+    """An allow rule settles exactly what it names."""
+    kit = await bench(*PLUGINS, approve="ask_first", files={"docs/x": ""})
+    (kit.workspace / "docs" / "out").symlink_to("../src")
+    user_rules(kit, allow=["write_file(docs/**)"])
+    assert (await kit.call("write_file", path="docs/a.md", content="x")).code == ""
+    for path in ("src/a.md", "docs-evil/a.md", "docs/out/a.md", "DOCS/a.md"):
+        assert path.rpartition("/")[2] in (await asked(kit, "write_file", path=path, content="x")).call.arguments
+
+
+async def test_rules_for_other_tools_are_matched_against_named_arguments(bench):
+    """Servers by the glob of their tools' names; addresses so that no host passes for another."""
+
+    @tool(risk="network")
+    def fetch(url: str, method: str = "GET") -> str:
+        """Fetch."""
+        return "got it"
+
+    @tool(risk="network", name="mcp__tracker__close")
+    def close(number: int) -> str:
+        """Close."""
+        return "closed"
+
+    kit = await bench(hilum_guard, plugin("reach", fetch, close), approve="ask_first")
+    user_rules(
+        kit, allow=["fetch(url=https://*.python.org/**, method=GET)", "mcp__tracker__*"], deny=["fetch(method=DELETE)"]
+    )
+    assert (await kit.call("fetch", url="https://docs.python.org/3/")).text == "got it"
+    assert (await kit.call("mcp__tracker__close", number=1)).text == "closed"
+    assert (await kit.call("fetch", url="https://docs.python.org/3/", method="delete")).code == E_DENIED
+    for url in (
+        "https://docs.python.org.evil.com/",
+        "https://evil.com/?x=.python.org/",
+        "https://evil.com\\.python.org/",
+    ):
+        await asked(kit, "fetch", url=url)
+
+
+async def test_a_project_can_only_ask_and_deny(bench):
+    """Its rules join the user's; an allow there is a mistake, and nothing that changes runs until it is gone."""
+    kit = await bench(*PLUGINS, approve="auto", files={".hilum/permissions.toml": 'deny = ["write_file(*.lock)"]\n'})
+    user_rules(kit, ask=["write_file(*.md)"])
+    assert (await kit.call("write_file", path="a.lock", content="")).code == E_DENIED
+    await asked(kit, "write_file", path="a.md", content="")
+    (kit.workspace / ".hilum" / "permissions.toml").write_text('allow = ["write_file"]\n')
+    result = await kit.call("write_file", path="a.txt", content="")
+    assert result.code == E_DENIED
+    assert "only the user may allow" in result.text
+    assert (await kit.call("read_file", path=".hilum/permissions.toml")).code == ""
+
+
+async def test_all_mistakes_are_told_with_place_and_remedy_and_nothing_changes_until_they_are_mended(bench):
+    """The strictest mode: reading goes on; mending the file is enough."""
+    kit = await bench(*PLUGINS, approve="auto")
+    (kit.folder / "config" / "permissions.toml").write_text(
+        'alow = []\nask = "write_file"\ndeny = [\n  "read_file(x",\n  7,\n  "write_file()",\n]\n[workspace."here"]\ndeny = []\n'
+    )
+    result = await kit.call("run_terminal_cmd", command="ls")
+    assert result.code == E_DENIED
+    [note] = [event for event in kit.of(PluginEvent) if event.name == "guard.mistakes"]
+    told = note.data["say"]
+    for part in (
+        "permissions.toml: line 1: alow: is unknown; did you mean allow?",
+        'ask: is no list; write ask = ["write_file(docs/**)"]',
+        "line 4: deny[1]: 'read_file(x' has no closing parenthesis",
+        "deny[2]: found 7, expected a rule in quotes",
+        "line 6: deny[3]: 'write_file()' has an empty pattern; write write_file for every call",
+        'line 8: workspace."here": is no absolute path',
+    ):
+        assert part in told
+    assert len(note.data["mistakes"]) == 6
+    assert (await kit.call("list_directory", path=".")).code == ""
+    user_rules(kit, deny=[])
+    assert (await kit.call("run_terminal_cmd", command="ls")).code == ""
+
+
+@pytest.mark.parametrize("text", ["deny = [", "\0", "deny = ['a']\ndeny = ['b']", "[[workspace]]\n", "x" * 100])
+async def test_a_file_of_rules_that_cannot_be_read_is_a_mistake(bench, text):
+    """However broken it is, the session opens, says so, and changes nothing."""
+    kit = await bench(*PLUGINS, approve="auto")
+    (kit.folder / "config" / "permissions.toml").write_text(text)
+    assert (await kit.call("write_file", path="a", content="")).code == E_DENIED
+    assert not (kit.workspace / "a").exists()
+
+
+PROTECTED = [
+    ".git/hooks/pre-commit", ".git/config", ".GIT/Hooks/x", ".hilum/settings.toml", ".Hilum/x", ".vscode/tasks.json",
+    "sub/.vscode/settings.json", "x.code-workspace", ".bashrc", "home/.zshrc", ".mcp.json", ".envrc", ".idea/workspace.xml",
+    ".cursor/mcp.json", ".ｇit/config", ".husky/pre-commit",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PROTECTED)
+async def test_writing_what_governs_or_runs_is_always_asked(bench, path):
+    """Under auto, with an allow rule for the whole tool, whether it exists or not."""
+    kit = await bench(*PLUGINS, approve="auto")
+    user_rules(kit, allow=["write_file", "write_file(**)"])
+    event = await asked(kit, "write_file", path=path, content="x")
+    assert path.rpartition("/")[2] in event.reason
+    assert event.scope.startswith("write_file(/")
+
+
+async def test_a_link_to_a_protected_file_is_shown_for_what_it_is(bench):
+    """The reason names the file that would be written, not only the harmless name."""
+    kit = await bench(*PLUGINS, approve="auto", files={".git/config": "[core]\n"})
+    (kit.workspace / "notes.txt").symlink_to(".git/config")
+    event = await asked(kit, "write_file", path="notes.txt", content="x")
+    assert "notes.txt is .git/config" in event.reason
+    assert event.scope == "write_file(/.git/config)"
+
+
+async def test_only_a_rule_that_names_a_protected_file_lets_it_be_written_unasked(bench):
+    """The user's explicit word counts."""
+    kit = await bench(*PLUGINS, approve="auto")
+    user_rules(kit, allow=["write_file(.vscode/tasks.json)"])
+    assert (await kit.call("write_file", path=".vscode/tasks.json", content="{}")).code == ""
+    await asked(kit, "write_file", path=".vscode/settings.json", content="{}")
+
+
+@pytest.mark.parametrize(
+    "path", [".env", "config/.env.local", "deploy/id_ed25519", "server.pem", ".aws/config", ".ENV"]
+)
+async def test_reading_a_file_of_secrets_is_asked(bench, path):
+    """Under auto, too; what only looks like one by its ending is source code."""
+    kit = await bench(
+        *PLUGINS, approve="auto", files={path: "x", "secrets.py": "x", ".env.example": "x", "keys.md": "x"}
+    )
+    assert (await asked(kit, "read_file", path=path)).risk == "read"
+    for harmless in ("secrets.py", ".env.example", "keys.md"):
+        assert (await kit.call("read_file", path=harmless)).code == ""
+
+
+async def test_no_tool_touches_hilums_own_folders(bench, tmp_path):
+    """Neither a file tool, where the workspace is around them, nor a command that names them, nor hilum itself."""
+    kit = await bench(*PLUGINS, approve="auto", workspace=tmp_path / "around", folder=tmp_path / "around")
+    user_rules(kit, allow=["*"])
+    rules = kit.folder / "config" / "permissions.toml"
+    before = rules.read_text()
+    for name, arguments in (
+        ("write_file", {"path": "config/permissions.toml", "content": ""}),
+        ("read_file", {"path": "data/hilum.db"}),
+        ("run_terminal_cmd", {"command": "cp x config/permissions.toml"}),
+        ("run_terminal_cmd", {"command": "cd config && tee permissions.toml"}),
+        ("run_terminal_cmd", {"command": "echo > config/permissions.toml"}),
+        ("run_terminal_cmd", {"command": "hilum permissions allow '*'"}),
+        ("run_terminal_cmd", {"command": "timeout 5 hilum trust"}),
+    ):
+        result = await kit.call(name, **arguments)
+        assert result.code == E_DENIED, (name, arguments)
+    assert rules.read_text() == before
+
+
+async def test_a_path_out_of_the_workspace_is_refused_before_anyone_is_asked(bench):
+    """R10: the code is that of the path, not of a rejection."""
+    kit = await bench(*PLUGINS, approve="ask_first")
+    for path in ("../x", "/etc/passwd"):
+        assert (await kit.call("write_file", path=path, content="")).code == E_PATH_TRAVERSAL
+    assert kit.of(ApprovalAsked) == []
+
+
+async def test_under_auto_a_command_is_asked_where_no_sandbox_holds_files(bench):
+    """The refusal of a headless run says what to do; ``unsandboxed = "run"`` is the user's word that it may."""
+    kit = await bench(*PLUGINS, approve="auto", kind="headless", settings={"guard.sandbox": "off"})
+    result = await kit.call("run_terminal_cmd", command="touch made")
+    assert result.code == E_DENIED
+    for part in (
+        "nobody is there",
+        "guard.unsandboxed=run",
+        "hilum doctor",
+        'hilum permissions allow "run_terminal_cmd(',
+    ):
+        assert part in result.text
+    assert (await kit.call("run_terminal_cmd", command="ls")).code == ""
+    run = {"guard.sandbox": "off", "guard.unsandboxed": "run"}
+    kit = await bench(*PLUGINS, approve="auto", kind="headless", settings=run)
+    assert (await kit.call("run_terminal_cmd", command="touch made")).code == ""
+    assert (kit.workspace / "made").exists()
+
+
+async def test_under_auto_a_command_runs_unasked_where_the_sandbox_holds_files(bench):
+    """That is what the sandbox is for."""
+    if not hilum_guard.probe().files:
+        pytest.skip("no sandbox here")
+    kit = await bench(*PLUGINS, approve="auto")
+    assert (await kit.call("run_terminal_cmd", command="touch made")).code == ""
+
+
+async def test_a_read_only_agent_gets_a_permission_error_and_it_is_logged(bench):
+    """G5: the profile refuses before any rule is heard."""
+    kit = await bench(*PLUGINS, approve="auto")
+    user_rules(kit, allow=["*"])
+    kit.session.add_agent(Profile(name="reader", tools=ToolFilter(allow=("read",))))
+    kit.model.next(use("write_file", path="a", content=""), say("I may not."))
+    await kit.run("x", agent="reader")
+    assert kit.results[-1].code == E_DENIED
+    assert "reader may not use write_file" in kit.results[-1].text
+
+
+async def test_a_guard_that_fails_lets_nothing_run(bench, monkeypatch):
+    """Required and broken: reading is refused, too."""
+    from hilum_guard import gate
+
+    def broken(*_):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(gate.Gate, "judge", broken)
+    kit = await bench(*PLUGINS, approve="auto", settings={"required": ["hilum_guard"]}, faults=True)
+    for _ in range(4):
+        result = await kit.call("list_directory", path=".")
+        assert result.code == E_DENIED
+        assert "hilum_guard, which guards this, failed" in result.text
+    assert kit.of(CallStarted) == []
+
+
+async def test_a_guard_that_does_not_open_lets_nothing_run(bench, monkeypatch):
+    """The session opens, and every call is refused with the reason."""
+    from hilum_guard import half
+
+    def broken(*_):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(half, "Guard", broken)
+    kit = await bench(*PLUGINS, approve="auto", settings={"required": ["hilum_guard"]}, faults=True)
+    result = await kit.call("list_directory", path=".")
+    assert result.code == E_DENIED
+    assert "guards tool calls and is off" in result.text
+
+
+async def test_importing_the_guard_is_cheap():
+    """Neither grammar nor path matching nor sandbox is loaded before something is judged."""
+    import subprocess
+
+    code = (
+        "import sys, hilum_guard; bad = {'tree_sitter', 'pathspec', 'hilum_guard.commands', 'hilum_guard.sandbox', 'tomllib'}"
+        " & set(sys.modules); assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))  # noqa: ASYNC221

@@ -1,0 +1,171 @@
+"""The one redactor: what looks like a secret is taken out, and programs are left alone."""
+
+import json
+import time
+
+import pytest
+from hilum_guard import Redactor
+
+AWS = "AKIA" + "ABCDEFGHIJKLMNOP"
+KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nabc/+\n-----END RSA PRIVATE KEY-----"
+SHAPES = {
+    "sk": "sk-" + "ant-api03-abcdefghijklmnop_qrst",
+    "github": "ghp_" + "abcdefghijklmnopqrstuvwxyz0123456789",
+    "aws": AWS,
+    "google": "AIza" + "SyA-abcdefghijklmnopqrstuvwxyz01234",
+    "slack": "xoxb-" + "1234567890-abcdefghij",
+    "jwt": "eyJ" + "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghijk",
+    "bearer": "tok3n.value_123",
+    "url": "hunter2hunter2",
+    "block": "MIIEow",
+    "assigned": "correct-horse-battery",
+    "basic": "dXNlcjpwYXNzd29yZA==",
+}
+TEXT = f"""key {SHAPES["sk"]} and {SHAPES["github"]}; {SHAPES["aws"]} {SHAPES["google"]} {SHAPES["slack"]} {SHAPES["jwt"]}
+Authorization: Bearer {SHAPES["bearer"]}
+{{"Authorization": "Basic {SHAPES["basic"]}"}}
+curl -H 'authorization: {SHAPES["bearer"]}' https://me:{SHAPES["url"]}@example.org/x
+export DB_PASSWORD="{SHAPES["assigned"]}"
+{KEY}
+the end"""
+ENVIRON = {"ACME_API_KEY": 'va"lue\\of-the-environment', "MY_TOKEN": "short", "HOME_PAGE": "https://example.org/page"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see https://example.org/a:b@c and sk-learn, task-sk-1; authorization is needed",
+        "def f(token: str) -> None: token = get_token()",
+        "MY_TOKEN = short and PATH=/usr/bin:/bin KEY=$OTHER_VARIABLE",
+        "Bearer of bad news; the bearer authentication; a task-of-some-length-here",
+        "https://example.org/page",
+    ],
+)
+def test_ordinary_text_is_left_alone(text: str) -> None:
+    """What only speaks of secrets stays readable."""
+    assert Redactor(ENVIRON)(text) == text
+
+
+def test_redacting_twice_changes_nothing_more() -> None:
+    """A cassette made from a cassette is the same."""
+    redact = Redactor(ENVIRON)
+    assert redact(redact(TEXT)) == redact(TEXT)
+
+
+def test_secrets_are_found_wherever_a_line_begins() -> None:
+    """In the text and inside JSON, at the beginning of a line, after a tab and after an escaped letter."""
+    redact = Redactor({})
+    for value in [SHAPES[name] for name in ("sk", "github", "aws", "google", "slack", "jwt")] + [
+        f"Bearer {SHAPES['bearer']}"
+    ]:
+        for before in ("", "\n", "\t", "\u00e9 ", "\x1b[0m", "(", "="):
+            text = f"a{before or ' '}{value} z"
+            assert SHAPES["bearer"] not in redact(text)
+            for form in (text, json.dumps(text)):
+                assert value not in redact(form), form
+
+
+def test_redaction_keeps_json_valid() -> None:
+    """Arguments stay JSON whatever is taken out of them."""
+    redact = Redactor(ENVIRON)
+    for text in (TEXT, *TEXT.split("\n"), ENVIRON["ACME_API_KEY"]):
+        json.loads(redact(json.dumps({"a": text, "b": [text]})))
+
+
+LOOSE = "hunter2hunter2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"TOKEN={LOOSE}", f"PASSWORD={LOOSE}", f"export DB_PASS={LOOSE}", f"password: {LOOSE}", f'"password": "{LOOSE}"',
+        f"api_key = '{LOOSE}'", f"x-api-key: {LOOSE}", f"aws_secret_access_key = {LOOSE}/K7", f"Cookie: session={LOOSE}",
+        f"https://{LOOSE}abcdef@example.org/x", f"gsk_{LOOSE}abcdefgh", f"https://hooks.slack.com/services/T0/B0/{LOOSE}",
+        f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{LOOSE}\n-----END PGP PRIVATE KEY BLOCK-----",
+    ],
+)  # fmt: skip
+def test_secrets_of_settings_files_and_headers_are_found(text: str) -> None:
+    """As .env files, YAML, JSON and headers write them, also inside JSON text."""
+    redact = Redactor({})
+    assert LOOSE not in redact(text)
+    assert LOOSE not in redact(json.dumps({"content": text}))
+    json.loads(redact(json.dumps({"content": text})))
+
+
+@pytest.mark.parametrize("name", ["DB_PASS", "SECRETKEY", "GITHUB_PAT", "PGPASSWORD"])
+def test_variables_that_speak_of_passwords_are_known(name: str) -> None:
+    """The value of such a variable is taken out wherever it stands."""
+    assert "correct-horse" not in Redactor({name: "correct-horse"})("it is correct-horse, no?")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'authorization = request.headers["Authorization"]', "token = tokens.popleft_2(1)", "password = get_password2(user)",
+        "self.token = token_2", "secret: str = field2", 'key = data["token_1"]', "PRIMARY = True; token: Token2 | None",
+    ],
+)  # fmt: skip
+def test_code_is_left_alone(code: str) -> None:
+    """A program that handles secrets is not changed: what was written must play back."""
+    assert Redactor({})(code) == code
+
+
+@pytest.mark.parametrize("text", ["token=" * 20_000, "a-b_" * 30_000 + "token", "token=1" * 20_000 + "(", "_" * 90_000])
+def test_redaction_takes_no_time_for_odd_texts(text: str) -> None:
+    """No pattern looks at the same text again and again."""
+    began = time.perf_counter()
+    Redactor({})(text + " KEY")
+    assert time.perf_counter() - began < 5
+
+
+@pytest.mark.parametrize(
+    "name", ["OPENAI_API_KEY", "db-password", "MYSQL_PWD", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY"]
+)
+def test_sandbox_and_redactor_share_what_a_secret_is_called(name: str) -> None:
+    """A variable that is kept from child processes is taken out of texts, too."""
+    from hilum_guard.environment import looks_secret
+
+    value = "a-value-that-is-long"
+    assert looks_secret(name, value)
+    assert value not in Redactor({name: value})(f"it is {value}.")
+
+
+async def test_secrets_are_taken_out_of_results_before_they_are_logged(bench) -> None:
+    """Known values from environment and settings, and known shapes: in what the model reads and in data for faces."""
+    import hilum_files
+    import hilum_guard
+    import hilum_shell
+
+    known = "va-lue-of-the-environment"
+    kit = await bench(
+        hilum_guard, hilum_files, hilum_shell, environ={"ACME_TOKEN": known}, files={"notes.txt": f"{TEXT} {known}"}
+    )
+    result = await kit.call("read_file", path="notes.txt")
+    assert "[REDACTED:ACME_TOKEN]" in result.text
+    shown = await kit.call("run_terminal_cmd", command="cat notes.txt")
+    logged = "".join(repr(event) for event in kit.events)
+    for secret in (known, SHAPES["sk"], SHAPES["github"], SHAPES["block"]):
+        assert secret not in result.text + shown.text + logged
+
+
+async def test_what_stands_for_a_secret_is_not_written_over_it(bench) -> None:
+    """A model that saw a placeholder in a file may edit around it, and not write it."""
+    import hilum_files
+    import hilum_guard
+
+    kit = await bench(hilum_guard, hilum_files, files={"conf.ini": f"a = 1\nkey = {SHAPES['github']}\n"})
+    seen = (await kit.call("read_file", path="conf.ini")).text
+    assert "[REDACTED:GITHUB_TOKEN]" in seen
+    result = await kit.call("write_file", path="./conf.ini", content="a = 2\nkey = [REDACTED:GITHUB_TOKEN]\n")
+    assert result.code == "E_DENIED"
+    assert (await kit.call("edit_file", path="conf.ini", old_string="a = 1", new_string="a = 2")).code == ""
+    assert SHAPES["github"] in (kit.workspace / "conf.ini").read_text()
+
+
+def test_secrets_in_settings_are_known() -> None:
+    """By their names, and all headers of requests."""
+    from hilum_guard.redaction import settings_secrets
+
+    data = {"models": {"providers": {"x": {"headers": {"X-Id": "Bearer header-value"}, "key_env": "X_KEY", "base_url": "u"}}},
+            "tracker": {"api_token": "token-value", "timeout": 3}}  # fmt: skip
+    assert set(settings_secrets(data).values()) == {"header-value", "token-value"}

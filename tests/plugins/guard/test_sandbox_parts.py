@@ -1,0 +1,230 @@
+"""The sandbox's parts: environment, filter, profile, paths, and what is said of it."""
+
+import functools
+import os
+import struct
+import sys
+import types
+from pathlib import Path
+
+import attrs
+import hilum_shell
+import pytest
+from hilum import Command
+from hilum.testing import open_bench
+from hilum_guard import environment, policy, sandbox, seatbelt, seccomp
+from hilum_guard.sandbox import Enforced, GuardSettings
+
+# --- environment ---------------------------------------------------------------------------------------------------------
+
+SECRET = {
+    "OPENAI_API_KEY": "abcdefgh",
+    "openai_api_key": "abcdefgh",
+    "AWS_SECRET_ACCESS_KEY": "abc/def+ghi",
+    "GITHUB_TOKEN": "abcdefgh",
+    "GH_PAT": "abcdefgh",
+    "PGPASSWORD": "hunter22",
+    "MYSQL_PWD": "hunter22",
+    "DB_PASS": "hunter22",
+    "SENTRY_DSN": "https://abc@host/1",
+    "SSH_AUTH_SOCK": "/run/user/1000/agent",
+    "DATABASE_URL": "postgres://me:word@host/db",
+    "HTTPS_PROXY": "http://me:word@proxy:3128",
+    "SOMETHING": "ghp_abcdefghijklmnopqrstuvwx",
+    "OTHER": "AKIAABCDEFGHIJKLMNOP",
+    "PEM": "-----BEGIN RSA PRIVATE KEY-----\nabc",
+}
+HARMLESS = {
+    "PATH": "/usr/bin:/bin",
+    "PWD": "/home/me",
+    "TOKENIZERS_PARALLELISM": "false",
+    "MAX_TOKENS": "4096",
+    "GIT_AUTHOR_NAME": "me",
+    "KEYBOARD": "us",
+    "MONKEY": "banana-tree",
+    "PASSENGERS": "many-people",
+    "HTTP_PROXY": "http://proxy:3128",
+    "DISK": "sk-1",
+    "LANG": "C.UTF-8",
+}
+
+
+def test_secrets_are_left_out_and_nothing_else():
+    """By name and by value."""
+    both = SECRET | HARMLESS
+    assert environment.clean(both, both) == HARMLESS
+
+
+def test_copies_of_a_secret_are_left_out():
+    """Whatever they are called."""
+    own = {"API_KEY": "value-of-key", "ARGUMENTS": "--key=value-of-key", "NAME": "x"}
+    assert environment.clean(own, own) == {"NAME": "x"}
+
+
+def test_what_is_set_for_a_command_is_passed():
+    """A server's token from its own configuration arrives; the same name inherited does not."""
+    assert environment.clean({"A_TOKEN": "for-this-one"}, {"A_TOKEN": "inherited"}) == {"A_TOKEN": "for-this-one"}
+    assert environment.clean({"B_TOKEN": "for-this-one"}, {}) == {"B_TOKEN": "for-this-one"}
+
+
+def test_names_to_pass():
+    """Whole names and patterns."""
+    assert environment.clean(SECRET, SECRET, ["GITHUB_TOKEN", "AWS_*"]).keys() == {
+        "GITHUB_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+    }
+
+
+# --- filter --------------------------------------------------------------------------------------------------------------
+
+
+def verdict(program: bytes, number: int, arch: int, first: int) -> int:
+    """Run a filter as the kernel would."""
+    data = struct.pack("<iIQ6Q", number, arch, 0, first, *[0] * 5)
+    code, at, value = list(struct.iter_unpack("<HBBI", program)), 0, 0
+    while True:
+        operation, yes, no, operand = code[at]
+        at += 1
+        if operation == 0x06:
+            return operand
+        if operation == 0x20:
+            value = int.from_bytes(data[operand : operand + 4], "little")
+        else:
+            at += yes if (value == operand if operation == 0x15 else value >= operand) else no
+
+
+@pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
+def test_the_filter(machine: str):
+    """It refuses the families it is made for, io_uring and foreign architectures, and nothing else."""
+    arch, sockets, ring, x32 = seccomp.ARCHITECTURES[machine]
+    allow = 0x7FFF0000
+    for families, refused, allowed in [((), range(45), ()), ((1, 40), (1, 40), (0, 2, 10, 16)), ((40,), (40,), (1, 2))]:
+        program = seccomp.program(machine, families)
+        assert all(verdict(program, sockets, arch, family) == 0x0005000D for family in refused)
+        assert all(verdict(program, sockets, arch, family) == allow for family in allowed)
+        assert verdict(program, ring, arch, 1) == 0x0005000D
+        assert verdict(program, sockets, 0x40000003, 2) == 0x0005000D
+        assert verdict(program, sockets + 1, arch, 1) == allow
+        assert verdict(program, 0x40000000 + sockets, arch, 2) == (0x0005000D if x32 else allow)
+
+
+# --- profile -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_profile_for_macos():
+    """Paths are parameters, the stricter rules come last, and the network is the loopback's. (The text; not on a Mac.)"""
+    one = policy.Policy(writable=('/w"s',), protected=('/w"s/.git/hooks',), hidden=("/home/me/.ssh",), temp="/t")
+    text, parameters = seatbelt.profile(one)
+    assert parameters == {"P0": '/w"s', "P1": "/t", "P2": '/w"s/.git/hooks', "P3": "/home/me/.ssh"}
+    assert "/w" not in text
+    assert text.count("(") == text.count(")")
+    order = [
+        "(deny file-write*)",
+        '(allow file-write* (subpath (param "P0")))',
+        '(deny file-write* (subpath (param "P2")))',
+    ]
+    order.append('(deny file-read* file-write* (subpath (param "P3")))')
+    assert [text.index(rule) for rule in order] == sorted(text.index(rule) for rule in order)
+    assert "(deny network*)" in text
+    assert "(deny network*)" not in seatbelt.profile(attrs.evolve(one, network=True))[0]
+    wrapped = seatbelt.wrap(Command(("ls", "-l"), "/w", {}), one)
+    assert wrapped.argv[:2] == ("/usr/bin/sandbox-exec", "-p")
+    assert wrapped.argv[-2:] == ("ls", "-l")
+    assert "-D" in wrapped.argv
+    assert 'P0=/w"s' in wrapped.argv
+
+
+# --- paths ---------------------------------------------------------------------------------------------------------------
+
+
+def test_links_in_the_place_of_protected_paths(root: Path, home: Path, outside: Path):
+    """They cannot be held, so they are not among them."""
+    (root / ".hilum").symlink_to(outside)
+    made = policy.make_policy(root, GuardSettings(), "/t")
+    assert str(root / ".hilum") not in made.protected
+    assert str(root / ".git" / "hooks") in made.protected
+
+
+def test_writable_folders_that_are_not_there_are_left_out(root: Path, home: Path):
+    """A mistyped one stops nothing."""
+    assert policy.make_policy(root, GuardSettings(writable=["~/no"]), "/t").writable == (str(root),)
+
+
+# --- what is said ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_report_tells_every_part(monkeypatch: pytest.MonkeyPatch):
+    """Each part has a row, what is missing says so, and what to do stands beside it."""
+    monkeypatch.setattr(sandbox, "probe", lambda: Enforced(reasons=("Nothing: no kernel.",)))
+    rows = sandbox.report()
+    assert [row[1] for row in rows[:4]] == ["not enforced"] * 4
+    assert all(row[2] for row in rows[:4])
+    assert rows[4] == ("sandbox: note", "Nothing: no kernel.", "")
+    monkeypatch.setattr(sandbox, "probe", lambda: Enforced("bubblewrap", True, True, "namespace", True, True))
+    assert sandbox.report()[0] == ("sandbox: files", "enforced by bubblewrap", "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
+def test_probe_tells_the_truth():
+    """What it says is what the trials say, and it is asked once."""
+    found = sandbox.probe()
+    assert found is sandbox.probe()
+    assert found.by == ("landlock" if isinstance(sandbox.bubblewrap_enforced(), str) else "bubblewrap") or not found.by
+
+
+def test_a_system_without_any(monkeypatch: pytest.MonkeyPatch):
+    """Is a state with a name and reasons."""
+    monkeypatch.setattr(sandbox, "bubblewrap_enforced", lambda: "bubblewrap is not installed")
+    monkeypatch.setattr(sandbox, "landlock_enforced", lambda *_: "this kernel has no Landlock")
+    found = sandbox.probe.__wrapped__()
+    assert found == Enforced(reasons=found.reasons)
+    assert not found.whole
+    assert found.reasons == ("Nothing: bubblewrap is not installed; this kernel has no Landlock.",)
+    assert "without a sandbox" in sandbox.describe(found, GuardSettings())
+
+
+# --- in a session --------------------------------------------------------------------------------------------------------
+
+PLUGIN = types.ModuleType("guarded")
+PLUGIN.GuardSettings = GuardSettings
+PLUGIN.open_session = sandbox.open_session
+
+
+async def test_a_tool_of_a_session(tmp_path: Path) -> None:
+    """The model's commands run in the sandbox, it is told so, the log holds what is enforced, and nothing stays."""
+    if not sandbox.probe().by:
+        pytest.skip("no sandbox here")
+    async with open_bench(PLUGIN, hilum_shell, folder=tmp_path, answers=["done"]) as b:
+        result = await b.call("run_terminal_cmd", command="echo hi > in && cat in; echo x > ../out")
+        assert "hi" in result.text
+        assert (b.workspace / "in").read_text() == "hi\n"
+        [note] = [event for event in b.events if getattr(event, "name", "") == "guard.sandbox"]
+        assert note.data["by"] == sandbox.probe().by
+        await b.run("hello")
+        assert "Commands run in a sandbox." in b.requests[-1].body.decode()
+        folder = b.session.half(sandbox.Sandbox).folder
+        assert "tmp" in os.listdir(folder)
+    assert os.path.basename(folder) not in os.listdir(os.path.dirname(folder))
+    assert os.listdir(tmp_path / "workspace") == ["in"]
+
+
+async def test_nothing_is_tried_before_the_first_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model is told what is presumed; when the first command finds something else, it is told that."""
+    found = Enforced(reasons=("Nothing: tried in vain.",))
+    trials = []
+
+    @functools.cache
+    def probe() -> Enforced:
+        trials.append(1)
+        return found
+
+    monkeypatch.setattr(sandbox, "probe", probe)
+    presumed = sandbox.presumed()
+    async with open_bench(PLUGIN, hilum_shell, folder=tmp_path, answers=["done", "done"]) as b:
+        await b.run("hello")
+        assert not trials
+        assert sandbox.describe(presumed, GuardSettings()) in b.requests[-1].body.decode().replace('\\"', '"')
+        await b.call("run_terminal_cmd", command="true")
+        assert trials == [1]
+        await b.run("hello again")
+        assert "without a sandbox" in b.requests[-1].body.decode()

@@ -1,0 +1,413 @@
+"""Commands in the background: started, listed, read, written to, stopped, and never left behind."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+from hilum import ToolError
+from hilum.errors import E_BAD_ARGS, E_BUSY, E_CMD_FAIL, E_TIMEOUT, E_UNKNOWN
+
+PYTHON = f"exec {sys.executable} -u -c"
+# Ignores what can be ignored, and has a double-forked child in a session of its own that does the same.
+STUBBORN = """
+trap '' TERM INT HUP
+echo $$ >>pids
+( setsid bash -c 'trap "" TERM INT HUP; echo $$ >>pids; echo up; while :; do sleep 30; done' & ) &
+while :; do sleep 30; done
+"""
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def left(root: Path) -> list[int]:
+    """The processes that wrote their ids to the file ``pids`` and are still there."""
+    pids = [int(pid) for pid in (root / "pids").read_text().split()]
+    assert pids
+    return [pid for pid in pids if alive(pid)]
+
+
+async def begin(run, command: str, up: str = "", **arguments) -> str:
+    """Start a service, and wait until it has printed something; gives its id."""
+    output = await run(command, background=True, **arguments)
+    assert output.data["state"] == "running", output.text
+    name = output.data["service"]
+    if up:
+        output = await run(tool="read_service", service=name, wait_for=up)
+        assert output.text.startswith("Found: "), output.text
+    return name
+
+
+@pytest.fixture
+def long_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the answer to the start wait for what ends at once, however busy the machine is."""
+    monkeypatch.setattr("hilum_shell.shell.FIRST_LOOK", 20.0)
+
+
+# --- starting ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_background_command_answers_at_once_and_goes_on(run, root: Path) -> None:
+    """The answer names the service and shows what it printed at the start; the process lives."""
+    with trio.fail_after(5):
+        output = await run("echo $$ >pids; echo ready; exec sleep 1000", background=True)
+    assert output.text.startswith("The command runs in the background as s1, until it is stopped.")
+    assert output.code == ""
+    output = await run(tool="read_service", service="s1", wait_for="ready")
+    assert output.text.startswith("Found: ready")
+    assert len(left(root)) == 1
+
+
+async def test_a_background_command_that_fails_at_once_is_told(run, long_look) -> None:
+    """Exit code and output are in the answer to the start, with the code of a failure."""
+    output = await run("echo out; echo no such port >&2; exit 3", background=True)
+    assert output.code == E_CMD_FAIL
+    assert output.text.startswith("s1 (echo out; echo no such port >&2; exit 3): ended by itself after ")
+    assert "(exit code 3)" in output.text
+    assert output.text.endswith("\nout\nno such port")
+    assert output.data["exit_code"] == 3
+
+
+async def test_what_cannot_start_in_the_background_is_told(run) -> None:
+    """No folder and no command are refused, and nothing is listed."""
+    with pytest.raises(ToolError):
+        await run("pwd", working_directory="nowhere", background=True)
+    with pytest.raises(ToolError):
+        await run(" ", background=True)
+    with pytest.raises(ToolError, match=r"(?i)too long"):
+        await run(": " + "x" * 3_000_000, background=True)
+    assert (await run(tool="list_services")).text == "There are no services."
+
+
+async def test_more_services_than_allowed_are_refused(run) -> None:
+    """The limit counts those that run; one that was stopped makes room."""
+    first = await begin(run, "sleep 1000", settings={"services": 2})
+    await begin(run, "sleep 1000")
+    with pytest.raises(ToolError, match="2 commands are in the background already") as caught:
+        await run("sleep 1000", background=True)
+    assert caught.value.code == E_BUSY
+    await run(tool="stop_service", service=first)
+    assert await begin(run, "sleep 1000") == "s3"
+
+
+async def test_a_background_command_may_have_a_time_limit(run, root: Path) -> None:
+    """It is ended when its time is over, and the reader is told so."""
+    name = await begin(run, STUBBORN, timeout=0.7)
+    output = await run(tool="read_service", service=name, timeout=20)
+    assert output.code == E_TIMEOUT
+    assert "its time limit" in output.text
+    assert left(root) == []
+
+
+# --- reading -------------------------------------------------------------------------------------------------------------
+
+
+async def test_reading_gives_what_is_new(run, root: Path) -> None:
+    """Each read goes on where the last one stopped; the wait ends the moment the command does."""
+    os.mkfifo(root / "gate")
+    name = await begin(run, "echo one; read x <gate; echo two; exit 4")
+    assert (await run(tool="read_service", service=name)).text.endswith("\n[nothing new]")
+    await trio.Path(root / "gate").write_text("x\n")
+    with trio.fail_after(10):
+        output = await run(tool="read_service", service=name, timeout=600)
+    assert output.text.endswith("\ntwo")
+    assert (output.code, output.data["exit_code"]) == (E_CMD_FAIL, 4)
+    again = await run(tool="read_service", service=name)
+    assert (again.code, again.text.split("\n")[-1]) == ("", "[nothing new]")
+
+
+async def test_reading_from_an_offset_goes_page_by_page(run) -> None:
+    """All of the output can be read again, in pages that say where the next one begins."""
+    name = await begin(run, "seq 1 1000; sleep 1000", settings={"output_limit": 1000})
+    await run(tool="read_service", service=name, wait_for="^1000$")
+    offset, text = 0, ""
+    while True:
+        output = await run(tool="read_service", service=name, offset=offset)
+        body = output.text.split("\n", 1)[1].partition("\n[there is more")[0]
+        text += body
+        assert len(body) <= 1000
+        more = f"[there is more: offset={output.data['offset']}]" in output.text
+        offset = output.data["offset"]
+        if not more:
+            break
+    assert text.replace("\n", "") == "".join(str(number) for number in range(1, 1001))
+
+
+async def test_long_output_is_cut_in_its_middle_and_says_how_to_read_it(run, root: Path) -> None:
+    """The head and the tail come, and the offset that pages begin at."""
+    os.mkfifo(root / "gate")
+    name = await begin(run, "read x <gate; echo first; seq 1 100000; echo last; sleep 1000")
+    await trio.Path(root / "gate").write_text("x\n")
+    output = await run(tool="read_service", service=name, wait_for="last")
+    assert "\nfirst\n1\n2\n" in output.text
+    assert output.text.endswith("\nlast")
+    assert "characters left out" in output.text
+    assert "offset=0 gives them page by page" in output.text
+    assert len(output.text) < 30_400
+
+
+async def test_the_spool_is_bounded(run) -> None:
+    """Of a service that prints much the last part is kept; what is gone is said."""
+    command = "head -c 20000000 /dev/zero | tr '\\0' x; echo; echo the end; sleep 1000"
+    name = await begin(run, command, settings={"spool": 10_000})
+    output = await run(tool="read_service", service=name, wait_for="the end", offset=0)
+    assert output.text.startswith("Found: the end\n")
+    assert "of its output are kept no longer]" in output.text
+    begun = 20_000_009 - int(output.text.partition("[bytes 0 to ")[2].partition(" ")[0])
+    assert 9_000 <= begun <= 20_000
+
+
+async def test_waiting_for_a_pattern(run, root: Path) -> None:
+    """It ends with the pattern, gives its line, and finds what is there already; escapes do not hide it."""
+    os.mkfifo(root / "gate")
+    name = await begin(
+        run, r"echo early; read x <gate; printf '\033[32mListening\033[0m on \033[1m:8080\033[0m\n'; sleep 1000"
+    )
+    assert (await run(tool="read_service", service=name, offset=0, wait_for="^ear")).text.startswith("Found: early\n")
+    async with trio.open_nursery() as nursery:
+
+        async def read() -> None:
+            with trio.fail_after(10):
+                output = await run(tool="read_service", service=name, wait_for=r"listening on :\d+|Listening on :\d+$")
+            assert output.text.startswith("Found: Listening on :8080\n")
+            assert output.text.endswith("\nListening on :8080")
+
+        nursery.start_soon(read)
+        await trio.Path(root / "gate").write_text("x\n")
+
+
+async def test_a_pattern_that_does_not_come_is_said(run) -> None:
+    """After the time, or when the command ends without it; what came is given."""
+    name = await begin(run, "echo something; sleep 1000", up="thing")
+    output = await run(tool="read_service", service=name, wait_for="never", timeout=0.1, offset=0)
+    assert output.text.startswith("The pattern did not come within 0.1 s.\n")
+    assert output.text.endswith("\nsomething")
+    name = (await run("echo short", background=True)).data["service"]
+    with trio.fail_after(10):
+        output = await run(tool="read_service", service=name, wait_for="never", timeout=600)
+    assert output.text.startswith("It ended without printing the pattern.\n")
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", "*", "a{2,1}", "(?P<1>x)", "\\"])
+async def test_an_invalid_pattern_is_refused_in_words(run, pattern: str) -> None:
+    """As wrong arguments, with what is wrong."""
+    name = await begin(run, "sleep 1000")
+    for tool, more in (("read_service", {}), ("write_service", {"text": "x"})):
+        with pytest.raises(ToolError, match="This is no regular expression: ") as caught:
+            await run(tool=tool, service=name, wait_for=pattern, **more)
+        assert caught.value.code == E_BAD_ARGS
+
+
+async def test_a_pattern_that_takes_for_ever_is_given_up(run) -> None:
+    """A search that would take years ends in less than a second."""
+    name = await begin(run, f"echo {'a' * 60}b; sleep 1000")
+    with trio.fail_after(5), pytest.raises(ToolError, match="takes too long") as caught:
+        await run(tool="read_service", service=name, wait_for="(a|a)*$", offset=0)
+    assert caught.value.code == E_BAD_ARGS
+
+
+async def test_progress_and_escapes_are_cleaned(run, long_look) -> None:
+    """Of a progress bar the last state is read, and no escapes."""
+    name = (await run(r"printf '\033[2K10%%\r\033[2K50%%\r\033[2K100%%\ndone\n'", background=True)).data["service"]
+    assert (await run(tool="read_service", service=name, offset=0)).text.endswith("\n100%\ndone")
+
+
+async def test_listing_says_how_each_is(run) -> None:
+    """Running, failed and stopped ones, with what they printed."""
+    running = await begin(run, "echo hello; sleep 1000", up="hello")
+    stopped = await begin(run, "sleep 1000")
+    await run(tool="stop_service", service=stopped)
+    await run("exit 7", background=True)
+    await run(tool="read_service", service="s3", timeout=10)
+    output = await run(tool="list_services")
+    first, second, third = output.text.split("\n")
+    assert first.startswith(f"{running} (echo hello; sleep 1000): running for ")
+    assert first.endswith("; 6 bytes of output")
+    assert "stopped after" in second
+    assert "it was asked to stop" in second
+    assert "(exit code 7)" in third
+    assert [row["state"] for row in output.data["services"]] == ["running", "stopped", "exited"]
+
+
+async def test_an_unknown_service_is_told_with_those_there_are(run) -> None:
+    """All four tools that name one."""
+    for tool, more in (("read_service", {}), ("write_service", {"text": "x"}), ("stop_service", {})):
+        with pytest.raises(ToolError, match=r"There is no service 's9'\. None was started\.") as caught:
+            await run(tool=tool, service="s9", **more)
+        assert caught.value.code == E_UNKNOWN
+    await begin(run, "sleep 1000")
+    with pytest.raises(ToolError, match=r"s1"):
+        await run(tool="read_service", service="server")
+
+
+# --- writing -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_dialogue(run) -> None:
+    """What is typed is read by the command, and the answer comes back; the end of input ends it."""
+    name = await begin(run, f'{PYTHON} \'while True: print("Hello " + input("name? "))\'')
+    output = await run(tool="write_service", service=name, text="Ada", wait_for="Hello")
+    assert output.text.startswith("Found: ")
+    assert "Hello Ada" in output.text
+    output = await run(tool="write_service", service=name, text="Bob")
+    assert "Hello Bob" in output.text
+    assert "Hello Ada" not in output.text
+    await run(tool="write_service", service=name, text="", enter=False, end_input=True)
+    output = await run(tool="read_service", service=name, timeout=10)
+    assert output.data["state"] == "exited"
+
+
+async def test_writing_where_nothing_is_read_does_not_hang(run) -> None:
+    """Input that fills the pipe is given up in time; a command that closed its input or has ended is told."""
+    name = await begin(run, "sleep 1000")
+    with trio.fail_after(10):
+        output = await run(tool="write_service", service=name, text="x" * 1_000_000, timeout=1)
+    assert output.text.startswith("It has not read all of this yet")
+    name = await begin(run, "exec <&-; echo closed; sleep 1000", up="closed")
+    with pytest.raises(ToolError, match="reads no more input"):
+        await run(tool="write_service", service=name, text="x" * 1_000_000)
+    await run(tool="stop_service", service=name)
+    with pytest.raises(ToolError, match=r"takes no input\. It has ended\."):
+        await run(tool="write_service", service=name, text="x")
+
+
+async def test_input_stays_open_for_watchers(run) -> None:
+    """A service whose input nobody writes to does not see its end: many watchers would stop then."""
+    name = await begin(run, "cat; echo saw the end")
+    output = await run(tool="read_service", service=name)
+    assert output.text.endswith("[no output]")
+    assert output.data["state"] == "running"
+
+
+# --- stopping ------------------------------------------------------------------------------------------------------------
+
+
+async def test_stopping_ends_the_most_stubborn_tree(run, root: Path) -> None:
+    """Ignored signals, new sessions and double forks do not help; the answer comes when nothing is left."""
+    name = await begin(run, STUBBORN, up="up")
+    with trio.fail_after(10):
+        output = await run(tool="stop_service", service=name)
+    assert output.data["state"] == "stopped"
+    assert output.code == ""
+    assert len((root / "pids").read_text().split()) == 2
+    assert left(root) == []
+    again = await run(tool="stop_service", service=name)
+    assert again.text.split("\n")[0].startswith(output.text.split(":")[0])
+
+
+async def test_stopping_lets_a_command_end_well(run) -> None:
+    """It is asked first, and what it prints on its way out is read."""
+    command = "trap 'sleep 0.3; echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    name = await begin(run, command, up="up")
+    output = await run(tool="stop_service", service=name)
+    assert output.text.endswith("\nsaved")
+    assert output.data["exit_code"] == 0
+
+
+async def test_a_swarm_of_processes_is_ended(run, root: Path) -> None:
+    """A command that forks again and again, each process in a session of its own, is ended whole."""
+    (root / "swarm.sh").write_text(
+        'echo $$ >>pids\nif [ "$1" -gt 0 ]; then setsid bash swarm.sh $(($1 - 1)) & setsid bash swarm.sh $(($1 - 1)) & fi\n'
+        '[ "$1" -eq 0 ] && echo leaf\nexec sleep 1000\n'
+    )
+    name = await begin(run, "bash swarm.sh 5 | tee >(sed -u -n '32s/.*/all there/p') >/dev/null; sleep 1000")
+    output = await run(tool="read_service", service=name, wait_for="all there", timeout=20)
+    assert output.text.startswith("Found: "), output.text
+    assert len(left(root)) == 63
+    await run(tool="stop_service", service=name)
+    assert left(root) == []
+
+
+async def test_a_service_killed_from_outside_is_told(run, root: Path) -> None:
+    """The signal is named."""
+    name = await begin(run, "echo $$ >pids; echo up; exec sleep 1000", up="up")
+    os.kill(int((root / "pids").read_text()), signal.SIGKILL)
+    output = await run(tool="read_service", service=name, timeout=10)
+    assert "(ended by signal 9 (SIGKILL))" in output.text
+    assert output.code == E_CMD_FAIL
+
+
+async def test_what_a_service_leaves_is_ended_with_it(run, root: Path, long_look) -> None:
+    """A server that forks itself into the background is not kept; the reader is told why."""
+    os.mkfifo(root / "up")
+    output = await run("setsid sh -c 'echo $$ >>pids; echo >up; exec sleep 1000' & read x <up", background=True)
+    assert "It left something running in the background, which was ended with it." in output.text
+    assert left(root) == []
+
+
+async def test_closing_the_session_ends_all_services(run, root: Path) -> None:
+    """Nothing is left when the session is closed, however stubborn. (A new session closes the one before.)"""
+    for _ in range(3):
+        await begin(run, STUBBORN, up="up")
+    assert len(left(root)) >= 3
+    await run("true", settings={})
+    assert left(root) == []
+
+
+# --- late commands -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_late_command_goes_on_in_the_background(run, root: Path) -> None:
+    """Without a timeout of its own it is not ended: the answer says where it is, and its end can be read."""
+    os.mkfifo(root / "gate")
+    output = await run("echo first; read x <gate; echo second; exit 5", settings={"timeout": 0.5})
+    assert output.code == ""
+    assert "It still runs, now in the background as s1: do not start it again." in output.text
+    assert output.text.endswith("\nIts output so far:\nfirst")
+    assert output.data["service"] == "s1"
+    await trio.Path(root / "gate").write_text("x\n")
+    output = await run(tool="read_service", service="s1", timeout=10)
+    assert output.text.endswith("\nsecond")
+    assert output.code == E_CMD_FAIL
+    assert "exit code 5" in output.text
+
+
+async def test_a_silent_command_goes_on_in_the_background(run) -> None:
+    """One that prints nothing for some time is not waited for to the end of its time; one that prints is."""
+    with trio.fail_after(10):
+        output = await run("echo listening; sleep 1000", settings={"timeout": 60, "quiet": 0.4})
+    assert "now in the background as s1" in output.text
+    output = await run("for n in 1 2 3 4 5 6 7 8; do echo $n; sleep 0.1; done")
+    assert output.text.startswith("Exit code 0")
+
+
+async def test_a_late_command_is_ended_where_there_is_no_room(run, root: Path) -> None:
+    """It would be one service too many."""
+    output = await run("echo $$ >pids; sleep 1000", settings={"timeout": 0.3, "services": 0})
+    assert output.code == E_TIMEOUT
+    assert output.text.startswith("0 commands are in the background already, and more are not allowed.")
+    assert left(root) == []
+
+
+async def test_a_late_command_has_an_end(run, root: Path) -> None:
+    """In the background, too, it is ended after the longest time that a command may take."""
+    await run("echo $$ >pids; sleep 1000", settings={"timeout": 0.2, "max_timeout": 1.2})
+    output = await run(tool="read_service", service="s1", timeout=10)
+    assert output.code == E_TIMEOUT
+    assert left(root) == []
+
+
+async def test_a_moved_command_takes_no_input(run) -> None:
+    """It was started without any, and the answer says what to do."""
+    await run("sleep 1000", settings={"timeout": 0.2})
+    with pytest.raises(ToolError, match="background=true"):
+        await run(tool="write_service", service="s1", text="x")
+
+
+async def test_the_model_is_told_what_was_ended_with_a_command(run, root: Path) -> None:
+    """A server started with & does not live on, and the answer says how it would."""
+    os.mkfifo(root / "up")
+    child = "setsid sh -c 'echo $$ >>pids; echo >up; exec sleep 1000'"
+    output = await run(f"({child} >/dev/null 2>&1 &); read x <up; echo done")
+    assert output.text.startswith("Exit code 0")
+    assert "\ndone\n[It left something running in the background, which was ended with it." in output.text
+    assert left(root) == []
+    assert "It left something" not in (await run("sleep 0.01 & echo x | cat; wait")).text
