@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import attrs
+import msgspec
 import trio
 from hilum import Agent, Block, ContextRequest, Text, UserMessage
 
@@ -25,8 +25,7 @@ TOLD = 50
 """Things left out that are told."""
 
 
-@attrs.define(eq=False)
-class Report:
+class Report(msgspec.Struct, eq=False):
     """How a source did.
 
     Args:
@@ -37,11 +36,10 @@ class Report:
 
     ms: float = 0.0
     error: str = ""
-    pieces: list[Piece] = attrs.Factory(list)
+    pieces: list[Piece] = msgspec.field(default_factory=list)
 
 
-@attrs.define(eq=False)
-class Gathered:
+class Gathered(msgspec.Struct, frozen=True):
     """What came of it.
 
     Args:
@@ -107,7 +105,7 @@ def _take(look: Look, piece: Piece, earlier: dict[tuple[str, str], str], report:
     if piece.tokens >= REPEATED and earlier.get((block.type, block.path), "").endswith(
         f">\n{block.text}\n</{block.type}>"
     ):
-        piece = attrs.evolve(piece, text=AGAIN)
+        piece = msgspec.structs.replace(piece, text=AGAIN)
     if piece.tokens > look.left:
         look.leave_out(piece.type, piece.path, "no tokens are left for it")
         look.covered.pop(piece.path, None)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
+import trio
 from hilum import Agent, Block, ContextRequest, Tool, UsageError, hookimpl
 from hilum.events import ErrorRaised, PluginEvent
 
@@ -39,6 +42,8 @@ class Context:
     @hookimpl
     async def gather_context(self, agent: Agent, request: ContextRequest) -> Sequence[Block]:
         """Gather what the user is looking at, and write down what came of it."""
+        if "hilum_context.gathering" not in sys.modules:  # with the first prompt, and not in the loop's way
+            await trio.to_thread.run_sync(import_module, "hilum_context.gathering")
         from hilum_context.gathering import gather
         from hilum_context.state import WorkspaceState, to_state
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Generic, TypeVar
 
-import attrs
+import msgspec
 from hilum import Agent, ContextRequest, Session
 
 from hilum_context.pieces import Piece
@@ -16,8 +16,7 @@ from hilum_context.texts import LeftOut, Texts
 T = TypeVar("T")
 
 
-@attrs.frozen
-class Left:
+class Left(msgspec.Struct, frozen=True):
     """Something that was not sent.
 
     Args:
@@ -33,8 +32,7 @@ class Left:
     said: bool = False
 
 
-@attrs.define(eq=False)
-class Look:
+class Look(msgspec.Struct, eq=False):
     """One gathering.
 
     Args:
@@ -54,8 +52,8 @@ class Look:
     settings: ContextSettings
     texts: Texts
     left: int
-    covered: dict[str, int] = attrs.Factory(dict)
-    left_out: list[Left] = attrs.Factory(list)
+    covered: dict[str, int] = msgspec.field(default_factory=dict)
+    left_out: list[Left] = msgspec.field(default_factory=list)
 
     @property
     def session(self) -> Session:

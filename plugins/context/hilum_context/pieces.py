@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from html import escape
 
-import attrs
+import msgspec
 from hilum import Block
 
 TYPES = ("open_file", "cursor_nearby", "linter", "terminal", "recent_edit", "search_result")
@@ -22,6 +21,7 @@ TAGS = {
 # what was merely found.
 _PRIORITY = dict(zip(TYPES, (9, 8, 7, 6, 0, -1), strict=True))
 _BYTES_PER_TOKEN = 3.5  # as the kernel counts, which has the last word on what fits
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 _CLOSING = re.compile(rf"<(?=\s*/\s*(?:{'|'.join(TAGS.values())})\b)", re.IGNORECASE)
 
 
@@ -30,8 +30,7 @@ def estimate(text: str) -> int:
     return int(len(text.encode()) / _BYTES_PER_TOKEN) + 1
 
 
-@attrs.frozen
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """A block before it is one.
 
     Args:
@@ -47,15 +46,15 @@ class Piece:
     path: str = ""
     line: int = 0
     source: str = ""
-    tokens: int = attrs.field(init=False)
 
-    def __attrs_post_init__(self) -> None:
-        frame = f"<{TAGS[self.type]} path='{self.path}' line='{self.line}'></{TAGS[self.type]}>"
-        object.__setattr__(self, "tokens", estimate(self.text + frame))
+    @property
+    def tokens(self) -> int:
+        """What it costs, its tag included."""
+        return estimate(f"<{TAGS[self.type]} path='{self.path}' line='{self.line}'>{self.text}</{TAGS[self.type]}>")
 
     def block(self) -> Block:
         """Give what the kernel takes. Nothing in it can end its tag, or add to it."""
-        path = escape("".join(char if char.isprintable() else "?" for char in self.path))
+        path = "".join(_ESCAPES.get(char, char if char.isprintable() else "?") for char in self.path)
         return Block(TAGS[self.type], _CLOSING.sub(r"<\\", self.text), path, self.line, _PRIORITY[self.type])
 
     def about(self) -> dict[str, object]:

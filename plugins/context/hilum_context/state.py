@@ -125,7 +125,8 @@ class WorkspaceState(Part, frozen=True):
         return (name for name, default in defaults if getattr(self, name) != default)
 
     def __getitem__(self, name: str) -> Any:
-        return msgspec.to_builtins(getattr(self, name))
+        value = msgspec.to_builtins(getattr(self, name))
+        return list(value) if isinstance(value, tuple) else value
 
 
 def read_state(data: bytes, name: str) -> WorkspaceState:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-import attrs
 import msgspec
 import trio
 from hilum import Agent, HilumError, ToolCall, Verdict
@@ -30,8 +29,7 @@ class LeftOut(Exception):
     """Something is not sent. The message says why, as the end of a sentence."""
 
 
-@attrs.frozen
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """Lines of a file.
 
     Args:
@@ -52,8 +50,7 @@ class Text:
         return self.first == 1 and len(self.lines) >= self.total
 
 
-@attrs.define(eq=False)
-class Texts:
+class Texts(msgspec.Struct, eq=False):
     """The files of a workspace for one prompt: each is judged once.
 
     Args:
@@ -61,7 +58,7 @@ class Texts:
     """
 
     agent: Agent
-    _known: dict[Path, str] = attrs.Factory(dict)
+    _known: dict[Path, str] = msgspec.field(default_factory=dict)
     _redactor: object = None
 
     @property

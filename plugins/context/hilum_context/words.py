@@ -29,7 +29,7 @@ def identifiers(text: str, most: int = 8) -> list[str]:
     text = _LINKS.sub(" ", text[:READ])
     quoted = [(match.start(1), match[1].rpartition(".")[2]) for match in _QUOTED.finditer(text)]
     bare = text
-    for path in paths(text):
+    for path in (path for path in paths(text) if "/" in path):  # a name with a dot may be a method's
         bare = bare.replace(path, " " * len(path))
     plain = [
         (match.start(), match[0])
@@ -49,5 +49,8 @@ def paths(text: str, most: int = 50) -> list[str]:
     """
     text = _LINKS.sub(" ", text[:READ])
     # Twice, as in some languages no space stands between a word and a name.
-    found = [(match.start(), match[0].rstrip(".")) for pattern in _PATHS for match in pattern.finditer(text)]
+    found = []
+    for match in (match for pattern in _PATHS for match in pattern.finditer(text)):
+        path, before = match[0].rstrip("."), text[: match.start()][-1:]
+        found.append((match.start(), path if before.isascii() else path.lstrip("/")))
     return list(dict.fromkeys(path for _, path in sorted(found) if path.strip("./~")))[:most]

@@ -1,6 +1,8 @@
 """A session with everything that hilum-context asks, in a project of its own; and what the model was sent."""
 
 import re
+import shlex
+import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -32,6 +34,17 @@ def put(root: Path) -> Callable[..., None]:
             (root / name).write_bytes(text.encode() if isinstance(text, str) else text)
 
     return put
+
+
+@pytest.fixture
+def git(root: Path) -> Callable[[str], None]:
+    """Run Git in the project, as somebody."""
+
+    def git(command: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *who, *shlex.split(command)], cwd=root, check=True, stdout=subprocess.DEVNULL)
+
+    return git
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import trio
-from hilum_lint import Diagnostic, Lint, listed
+from hilum_lint import Lint
 
 from hilum_context.look import Look, Source
 from hilum_context.pieces import Piece
@@ -14,6 +14,8 @@ from hilum_context.texts import LeftOut
 from hilum_context.words import paths
 
 if TYPE_CHECKING:
+    from hilum_lint import Diagnostic
+
     from hilum_context.state import Diagnostic as Said
 
 MOST = 20
@@ -23,7 +25,7 @@ LONGEST = 300
 """Characters of a message."""
 
 
-class LinterErrors(Source[list[Diagnostic]]):
+class LinterErrors(Source["list[Diagnostic]"]):
     """Errors and warnings that the editor shows, and errors that the project's linters find in files it does not speak of."""
 
     type, switch = "linter", "linter_errors"
@@ -44,6 +46,8 @@ class LinterErrors(Source[list[Diagnostic]]):
         return found
 
     async def _said(self, look: Look, said: tuple[Said, ...]) -> list[Diagnostic]:
+        from hilum_lint import Diagnostic  # loaded with the first one
+
         shown: dict[str, str] = {}
         found = []
         for each in [each for each in said if each.severity in ("error", "warning")][:LOOKED_AT]:
@@ -65,5 +69,7 @@ class LinterErrors(Source[list[Diagnostic]]):
     def give(self, look: Look, found: list[Diagnostic]) -> Iterator[Piece]:
         """List them, errors first."""
         if found:
+            from hilum_lint import listed
+
             source = "editor" if look.state.diagnostics is not None else "lint"
             yield Piece(self.type, listed(list(dict.fromkeys(found)), MOST), source=source)

@@ -52,7 +52,7 @@ class RecentEdits(Source[list[tuple[Text, str]]]):
         changes = look.session.half(Changes)
         root = str(look.session.workspace.root)
         known = {path: ("journal", at) for path, at in (changes.recent(TRIED) if changes else ())}
-        with trio.move_on_after(0.6 * look.settings.timeout) as scope:
+        with trio.move_on_after(0.8 * look.settings.timeout) as scope:
             top = await trio.to_thread.run_sync(_repository, root, abandon_on_cancel=True)
             listed = await _changed(look, top) if top else None
             source = "times" if listed is None else "git"

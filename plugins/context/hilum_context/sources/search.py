@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import attrs
+import msgspec
 import trio
 from hilum import ToolError
-from hilum_search import find_mentions, find_paths
+from hilum_search import find_paths
 
 from hilum_context.look import Look, Source
 from hilum_context.pieces import Piece
@@ -22,12 +22,11 @@ LINES = 8
 """Lines of a file."""
 HEAD = 30
 """Lines of a file that the prompt names."""
-SECONDS = 0.4
+SECONDS = 0.25
 """Most seconds of a search: it is the last of the sources."""
 
 
-@attrs.frozen
-class Hits:
+class Hits(msgspec.Struct, frozen=True):
     """What was found: files that are named, and lines with their numbers."""
 
     named: list[Text]
@@ -48,7 +47,8 @@ class SearchResults(Source[Hits]):
         lines: list[tuple[str, list[tuple[int, str]]]] = []
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._named, look, paths(text, 10), named)
-            nursery.start_soon(self._mentioned, look, identifiers(text), lines)
+            if words := identifiers(text):
+                nursery.start_soon(self._mentioned, look, words, lines)
         return Hits(named, lines)
 
     async def _named(self, look: Look, wanted: list[str], found: list[Text]) -> None:
@@ -72,6 +72,8 @@ class SearchResults(Source[Hits]):
                     look.leave_out(self.type, same[0], why)
 
     async def _mentioned(self, look: Look, words: list[str], found: list[tuple[str, list[tuple[int, str]]]]) -> None:
+        from hilum_search import find_mentions  # loaded with the first search
+
         limit = min(SECONDS, 0.8 * look.settings.timeout)
         try:
             mentions = await find_mentions(look.session, words, limit=2 * FILES, seconds=limit)
