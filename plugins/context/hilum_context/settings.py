@@ -21,3 +21,6 @@ class ContextSettings:
     open_file_tokens: int = setting(default=8_000, minimum=100, help="Tokens that one open file may take.")
     search_tokens: int = setting(default=2_000, minimum=100, help="Tokens that all search results may take.")
     timeout: float = setting(default=1.0, minimum=0.01, help="Seconds that a source may take.")
+    search_timeout: float = setting(
+        default=0.25, minimum=0.01, help="Seconds that the search may take; what was found by then is sent."
+    )

@@ -53,7 +53,7 @@ def opened(root: Path) -> Callable[..., AbstractAsyncContextManager[Bench]]:
 
     @asynccontextmanager
     async def opened(*more: Any, plugins: tuple[str, ...] = PLUGINS, **options: Any) -> AsyncIterator[Bench]:
-        settings = {"context.timeout": 20, **options.pop("settings", {})}
+        settings = {"context.timeout": 20, "context.search_timeout": 20, **options.pop("settings", {})}
         if "guard" in plugins:
             settings.setdefault("guard.sandbox", "off")
         if "files" in plugins:

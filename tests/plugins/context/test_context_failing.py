@@ -1,13 +1,14 @@
 """A source that fails fails alone; a state that is wrong is told, with file, key and what is expected."""
 
 from itertools import product
+from pathlib import Path
 
 import msgspec
 import pytest
 import trio
 from hilum import UsageError
 from hilum.events import ErrorRaised, RunEnded
-from hilum_context import load_state, read_state
+from hilum_context import WorkspaceState, load_state, read_state
 from hilum_context.sources import SOURCES
 
 STATE = {
@@ -105,3 +106,9 @@ def test_a_byte_order_mark_and_an_empty_state_are_fine(tmp_path) -> None:
     said = read_state(b'{"diagnostics": [], "terminal_output": "", "cursor": {"line": 3}}', "s.json")
     assert dict(said) == {"diagnostics": [], "terminal_output": "", "cursor": {"line": 3}}
     assert msgspec.json.encode(said) == b'{"cursor":{"line":3},"diagnostics":[],"terminal_output":""}'
+
+
+def test_the_example_in_the_documentation_is_a_state() -> None:
+    """And has all keys."""
+    path = Path(__file__).parents[3] / "docs" / "examples" / "context" / "state.json"
+    assert set(dict(load_state(str(path)))) == set(WorkspaceState.__struct_fields__)

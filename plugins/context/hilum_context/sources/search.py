@@ -22,8 +22,6 @@ LINES = 8
 """Lines of a file."""
 HEAD = 30
 """Lines of a file that the prompt names."""
-SECONDS = 0.25
-"""Most seconds of a search: it is the last of the sources."""
 
 
 class Hits(msgspec.Struct, frozen=True):
@@ -52,31 +50,33 @@ class SearchResults(Source[Hits]):
         return Hits(named, lines)
 
     async def _named(self, look: Look, wanted: list[str], found: list[Text]) -> None:
-        for path in wanted:
-            if len(found) == NAMED:
-                return
-            try:
-                found.append(await look.texts.head(path, lines=HEAD))
-                continue
-            except LeftOut as why:
-                if "no such file" not in str(why):
-                    look.leave_out(self.type, path, why)
-                    continue
-            name = path.rpartition("/")[2]
+        with trio.move_on_after(look.settings.search_timeout):
+            for path in wanted:
+                if len(found) < NAMED and (text := await self._named_file(look, path)):
+                    found.append(text)
+
+    async def _named_file(self, look: Look, path: str) -> Text | None:
+        """Read a file that is named by its path, or by the end of its path if only one is called that."""
+        try:
+            return await look.texts.head(path, lines=HEAD)
+        except LeftOut as why:
+            if "no such file" not in str(why):
+                look.leave_out(self.type, path, why)
+                return None
+        try:
             near = await find_paths(look.session, path, 2)
-            same = [each for each in near if each.rpartition("/")[2] == name]
-            if len(same) == 1:  # of several, any could be meant
-                try:
-                    found.append(await look.texts.head(same[0], lines=HEAD))
-                except LeftOut as why:
-                    look.leave_out(self.type, same[0], why)
+            same = [each for each in near if f"/{each}".endswith(f"/{path}")]
+            return await look.texts.head(same[0], lines=HEAD) if len(same) == 1 else None
+        except (LeftOut, ToolError) as why:
+            look.leave_out(self.type, path, str(why))
+            return None
 
     async def _mentioned(self, look: Look, words: list[str], found: list[tuple[str, list[tuple[int, str]]]]) -> None:
         from hilum_search import find_mentions  # loaded with the first search
 
-        limit = min(SECONDS, 0.8 * look.settings.timeout)
+        seconds = look.settings.search_timeout
         try:
-            mentions = await find_mentions(look.session, words, limit=2 * FILES, seconds=limit)
+            mentions = await find_mentions(look.session, words, limit=2 * FILES, seconds=seconds)
         except ToolError as error:
             look.leave_out(self.type, "", f"the search failed: {error.message}")
             return
