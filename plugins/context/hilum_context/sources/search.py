@@ -64,7 +64,7 @@ class SearchResults(Source[Hits]):
                 look.leave_out(self.type, path, why)
                 return None
         try:
-            near = await find_paths(look.session, path, 2)
+            near = await find_paths(look.session, path, 5)
             same = [each for each in near if f"/{each}".endswith(f"/{path}")]
             return await look.texts.head(same[0], lines=HEAD) if len(same) == 1 else None
         except (LeftOut, ToolError) as why:
