@@ -21,6 +21,8 @@ from hilum_context.texts import Texts
 REPEATED = 100
 """Tokens from which on a piece is not sent again while the conversation still has it."""
 AGAIN = "[Unchanged since it came with an earlier message. Read the file if you do not see it any more.]"
+LONGEST = 8.0
+"""Most seconds of a source, whatever the setting says: the hook's deadline is ten."""
 TOLD = 50
 """Things left out that are told."""
 
@@ -79,12 +81,12 @@ async def gather(agent: Agent, request: ContextRequest, state: WorkspaceState, s
 
 
 async def _find(source: Source[Any], look: Look, report: Report, found: dict[str, Any]) -> None:
-    began = time.perf_counter()
-    with _alone(report), trio.move_on_after(look.settings.timeout):
+    began, limit = time.perf_counter(), min(look.settings.timeout, LONGEST)
+    with _alone(report), trio.move_on_after(limit):
         found[source.type] = await source.find(look)
     report.ms = 1e3 * (time.perf_counter() - began)
     if source.type not in found and not report.error:
-        report.error = f"it took longer than {look.settings.timeout:g} s"
+        report.error = f"it took longer than {limit:g} s"
 
 
 @contextmanager
@@ -96,7 +98,7 @@ def _alone(report: Report) -> Iterator[None]:
         inner: BaseException = error
         while isinstance(inner, BaseExceptionGroup):
             inner = inner.exceptions[0]
-        report.error = f"{type(inner).__name__}: {inner}"[:300]
+        report.error = _written(f"{type(inner).__name__}: {inner}")
 
 
 def _take(look: Look, piece: Piece, earlier: dict[tuple[str, str], str], report: Report) -> None:
@@ -126,9 +128,14 @@ def _earlier(agent: Agent) -> dict[tuple[str, str], str]:
     return found
 
 
+def _written(text: str) -> str:
+    """Give a short text that the log can hold: names of files need not be Unicode."""
+    return text[:300].encode(errors="backslashreplace").decode()
+
+
 def _gathered(look: Look, budget: int, reports: dict[str, Report], ms: float) -> Gathered:
     pieces = [piece for report in reports.values() for piece in report.pieces]
-    left_out = [{"type": left.type, "path": left.path, "why": left.why} for left in look.left_out]
+    left_out = [{"type": left.type, "path": _written(left.path), "why": _written(left.why)} for left in look.left_out]
     data: dict[str, Any] = {
         "blocks": [piece.about() for piece in pieces],
         "tokens": sum(piece.tokens for piece in pieces),
@@ -138,7 +145,7 @@ def _gathered(look: Look, budget: int, reports: dict[str, Report], ms: float) ->
         "left_out": left_out[:TOLD],
         "left_out_more": max(len(left_out) - TOLD, 0),
     }
-    said = dict.fromkeys(f"{left.path or left.type}: {left.why}" for left in look.left_out if left.said)
+    said = dict.fromkeys(_written(f"{left.path or left.type}: {left.why}") for left in look.left_out if left.said)
     said |= dict.fromkeys(f"{name}: {report.error}" for name, report in reports.items() if report.error)
     if said:
         data["say"] = "\n  ".join(["Not all of the context could be gathered:", *list(said)[:10]])

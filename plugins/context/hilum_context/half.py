@@ -49,7 +49,7 @@ class Context:
 
         state = WorkspaceState()
         try:
-            state = to_state(request.state)
+            state = await trio.to_thread.run_sync(to_state, request.state)  # it may hold long texts
         except UsageError as error:  # a face's mistake must not cost the user the run
             self.session.emit(
                 ErrorRaised(code=error.code, message=error.message, hint=error.hint), agent, agent.starting

@@ -172,7 +172,12 @@ def load_state(path: str) -> WorkspaceState:
 def to_state(data: object, name: str = "The state") -> WorkspaceState:
     """Make a state of plain data, as strictly as ``read_state`` does. Takes and raises what that does."""
     try:
-        return msgspec.convert(data, WorkspaceState)
+        state = msgspec.convert(data, WorkspaceState)
+        msgspec.json.encode(state)
+        return state
+    except UnicodeEncodeError as error:
+        what = f"{error.object[error.start : error.end]!a} is no character"
+        raise UsageError(f"{name}: {what}.", code=E_BAD_ARGS, hint="Give Unicode text.") from None
     except msgspec.ValidationError as error:
         raise _wrong(error, name) from None
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import codecs
-import os
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -72,6 +72,8 @@ class Texts(msgspec.Struct, eq=False):
         Raises:
             LeftOut: It is not there, outside, or nothing that is read without the user's yes.
         """
+        if path.encode(errors="ignore").decode() != path:
+            raise LeftOut("its name is not Unicode")
         try:
             real, plain = await trio.to_thread.run_sync(self._resolve, path, abandon_on_cancel=True)
         except HilumError as error:
@@ -150,11 +152,10 @@ class Texts(msgspec.Struct, eq=False):
 
         def read() -> Text:
             if unsaved is not None:
-                every = _plain(unsaved).removesuffix("\n").split("\n")
-                total, first = len(every), max(min(line, len(every)) - span - REGION, 1)
-                region = every[first - 1 : min(line, total) + span + REGION]
+                region, first, total = _region(BytesIO(unsaved.encode()), line, span)
             else:
-                region, first, total = self._region_of(real, line, span)
+                with self.workspace.at(real) as place, place.open() as file:
+                    region, first, total = _region(file, line, span)
             middle = min(line, total)
             begin, end = max(middle - span, 1), min(middle + span, total)
             clean = _aligned(region, self.redact("\n".join(region), shown).split("\n"))
@@ -181,22 +182,6 @@ class Texts(msgspec.Struct, eq=False):
             text = _decoded(data, whole=len(data) < HEAD)
             return text, _lines_in(file) if len(data) == HEAD else _count(text)
 
-    def _region_of(self, path: Path, line: int, span: int) -> tuple[list[str], int, int]:
-        with self.workspace.at(path) as place, place.open() as file:
-            _decoded(file.read(8192), whole=False)
-            total = max(_lines_in(file), 1)
-            middle = min(line, total)
-            first = max(middle - span - REGION, 1)
-            _seek_line(file, first)
-            begin = file.tell()
-            _seek_line(file, max(middle - span, 1))
-            if file.tell() - begin > REGION_BYTES:  # long lines: the wanted ones come first
-                first, begin = max(middle - span, 1), file.tell()
-            file.seek(begin)
-            wanted = middle + span + REGION - first + 1
-            text = _decoded(file.read(2 * REGION_BYTES), whole=False)
-            return _plain(text).split("\n")[:wanted], first, total
-
 
 async def _in_thread(read: Callable[[], Text]) -> Text:
     try:
@@ -214,6 +199,22 @@ def _decoded(data: bytes, *, whole: bool) -> str:
         raise LeftOut(f"it is not UTF-8 text (byte {error.start:,})") from None
 
 
+def _region(file: BinaryIO, line: int, span: int) -> tuple[list[str], int, int]:
+    """Read the lines around one, with some more: the lines, the number of the first one, and how many the file has."""
+    _decoded(file.read(8192), whole=False)
+    total = max(_lines_in(file), 1)
+    middle = min(line, total)
+    first = max(middle - span - REGION, 1)
+    _seek_line(file, first)
+    begin = file.tell()
+    _seek_line(file, max(middle - span, 1))
+    if file.tell() - begin > REGION_BYTES:  # long lines: the wanted ones come first
+        first, begin = max(middle - span, 1), file.tell()
+    file.seek(begin)
+    text = _plain(_decoded(file.read(2 * REGION_BYTES), whole=False))
+    return text.split("\n")[: middle + span + REGION - first + 1], first, total
+
+
 def _plain(text: str) -> str:
     """Give a text with ``\\n`` as line ends, that can be encoded."""
     return text.replace("\r\n", "\n").encode(errors="replace").decode()
@@ -226,8 +227,8 @@ def _count(text: str) -> int:
 def _lines_in(file: BinaryIO) -> int:
     """Count the lines of a file; of a very large one, those of its beginning."""
     file.seek(0)
-    ends, last, size = 0, b"\n", os.fstat(file.fileno()).st_size
-    while file.tell() < min(size, COUNTED) and (chunk := file.read(_CHUNK)):
+    ends, last = 0, b"\n"
+    while file.tell() < COUNTED and (chunk := file.read(_CHUNK)):
         ends, last = ends + chunk.count(b"\n"), chunk
     return ends + (not last.endswith(b"\n"))
 

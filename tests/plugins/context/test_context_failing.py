@@ -56,6 +56,8 @@ async def test_a_wrong_state_is_told_and_costs_nobody_the_run(opened, put, ask) 
         assert [tag for tag, *_ in sent.blocks] == ["search_result"]
         error = bench.of(ErrorRaised)[0]
         assert (error.code, error.message) == ("E_BAD_ARGS", "The state: cursor.line: Expected `int`, got `str`.")
+        sent = await ask(bench, "Where is some_name?", terminal_output="half a pair: \ud800")
+        assert bench.of(ErrorRaised)[1].message == "The state: '\\ud800' is no character."
 
 
 @pytest.mark.parametrize(

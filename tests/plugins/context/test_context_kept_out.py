@@ -171,7 +171,7 @@ async def test_files_that_cannot_be_used_are_left_out(opened, put, root, ask) ->
             wanted = ["a.py", "empty.py"] if name == "ring/back/a.py" else ["empty.py"]
             assert [path for path, _, _ in sent.of("open_file")] == wanted, name
             if wanted == ["empty.py"]:
-                assert sent.left_out[name], name
+                assert sent.left_out[name[:300]], name[:300]
                 assert "root:" not in sent.text
         assert bench.faults == []
 

@@ -282,6 +282,16 @@ async def test_recent_edits_are_found_in_the_journal_and_by_git(opened, put, roo
     assert {each["source"] for each in sent.event["blocks"]} == {"journal", "git"}
 
 
+async def test_a_name_that_is_not_unicode_is_left_out(opened, put, ask, git) -> None:
+    """It cannot be told to a model, and harms nothing."""
+    git("init -q")
+    put({"a.py": "a\n", "\udcff.py": "b\n"})
+    async with opened() as bench:
+        sent = await ask(bench)
+    assert sent.of("recently_edited") == [("a.py", 0, "a")]
+    assert sent.left_out == {"\\udcff.py": "its name is not Unicode"}
+
+
 async def test_recent_edits_are_found_by_time_where_there_is_no_git(opened, put, root, ask) -> None:
     """Not in a tree that was just put there."""
     put({f"old{number}.py": "old\n" for number in range(5)} | {"new.py": "new\n"})
