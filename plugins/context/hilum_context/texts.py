@@ -95,10 +95,8 @@ class Texts(msgspec.Struct, eq=False):
 
     async def _refusal(self, place: Path) -> str:
         """Say why a file may not be sent: what its name says, and what all gates would say if a tool were to read it now."""
-        from hilum_guard import hidden
-
         session, shown = self.agent.session, self.workspace.relative(place)
-        if why := await trio.to_thread.run_sync(hidden, place, shown):
+        if why := await trio.to_thread.run_sync(_hidden, place, shown):
             return why
         tool = session.tools.get("read_file")
         if tool is None:
@@ -181,6 +179,12 @@ class Texts(msgspec.Struct, eq=False):
             data = file.read(HEAD)
             text = _decoded(data, whole=len(data) < HEAD)
             return text, _lines_in(file) if len(data) == HEAD else _count(text)
+
+
+def _hidden(place: Path, shown: str) -> str:
+    from hilum_guard import hidden  # here, as the first time it is loaded
+
+    return hidden(place, shown)
 
 
 async def _in_thread(read: Callable[[], Text]) -> Text:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
+import trio
 from hilum import Agent, Block, Call, ContextRequest, Output, Tool, ToolResult, hookimpl, tool
 
 from hilum_lint.settings import LintSettings
 
 if TYPE_CHECKING:
-    import trio
     from hilum import Session
 
     from hilum_lint.diagnostics import Diagnostic
@@ -93,4 +94,8 @@ class Lint:
             paths: The files; the first few that are there are looked at.
             seconds: How long this may take; what was not found by then is left out.
         """
-        return await self.looks.errors(paths, seconds) if self.settings.in_context and paths else []
+        if not self.settings.in_context or not paths:
+            return []
+        if "looks" not in vars(self):  # a prompt is on its way: not in the loop's way
+            await trio.to_thread.run_sync(import_module, "hilum_lint.looks")
+        return await self.looks.errors(paths, seconds)
