@@ -76,7 +76,7 @@ async def test_stopping_a_run_ends_the_services_that_it_started(bench) -> None:
     assert len(left(b.workspace)) == 1
     run.stop()
     await run.wait()
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         event = await ended(b, "s1")
     assert left(b.workspace) == []
     assert (event.data["state"], event.data["reason"]) == ("stopped", "the run that started it was stopped")
@@ -129,10 +129,13 @@ async def test_stopping_a_run_ends_what_agents_below_it_started(bench) -> None:
     assert left(b.workspace) == []
 
 
-async def test_a_run_that_runs_out_of_time_ends_its_services(bench) -> None:
+async def test_a_run_that_runs_out_of_time_ends_its_services(clock, bench) -> None:
     """Its end counts as a stop."""
-    b = await bench(hilum_shell, settings={"timeout": 4}, answers=[*start(), say("Now I wait") + pause(1000)])
-    assert (await b.run("Start the server.")).state == "timed_out"
+    b = await bench(hilum_shell, settings={"timeout": 500}, answers=[*start(), say("Now I wait") + pause(1000)])
+    run = await b.start("Start the server.")
+    await rounds(b, 2)
+    clock.jump(500)
+    assert (await run.wait()).state == "timed_out"
     await ended(b, "s1")
     assert left(b.workspace) == []
 
@@ -141,7 +144,7 @@ async def test_stopping_a_foreground_command_ends_it(bench) -> None:
     """The run is over when nothing of it is left, also when it has become late in the meantime."""
     b = await bench(hilum_shell, answers=[use("run_terminal_cmd", command=f"{SERVE} & {SERVE}")])
     run = await b.start("Run it.")
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         shown = ""
         async for delta in b.session.events(deltas=True):
             shown += delta.text if isinstance(delta, Delta) and delta.kind == "output" else ""
@@ -286,7 +289,7 @@ async def test_death_of_hilum_leaves_no_service(tmp_path: Path) -> None:
     )
     argv = [sys.executable, "-c", OWNER, str(tmp_path), stubborn]
     owner = await trio.lowlevel.open_process(argv, stdout=subprocess.PIPE)
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         assert b"started" in await owner.stdout.receive_some()
         service = left(tmp_path)
         assert len(service) == 2
