@@ -370,6 +370,43 @@ def test_ctrl_c_while_entering_waits_and_interrupts():
         assert client.log == ["unwound"]
 
 
+@pytest.mark.parametrize("heard", [True, False])
+@pytest.mark.parametrize("use", [lambda client: client.slow(), lambda client: client.block().__enter__()])
+def test_ctrl_c_in_the_instant_of_the_start_leaves_nothing_at_work(monkeypatch, heard, use):
+    """Whether the trio side has already heard of a call or a manager or not, it ends before the interrupt goes on."""
+    with open_blocking() as client:
+        portal = client._portal
+        soon, at_work = portal._soon, len(portal._scopes)
+
+        def press(*what):
+            monkeypatch.undo()
+            if heard:
+                soon(*what)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(portal, "_soon", press)
+        with pytest.raises(KeyboardInterrupt):
+            use(client)
+        assert len(portal._scopes) == at_work
+        assert client.add(1) == 1
+
+
+def test_ctrl_c_in_the_instant_after_entering_leaves_the_manager(monkeypatch):
+    """When the block has not begun yet, and nobody else knows that there is something to leave."""
+    with open_blocking() as client:
+        until = blocking._until
+
+        def press(future):
+            until(future)
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(blocking, "_until", press)
+        with pytest.raises(KeyboardInterrupt), client.block():
+            raise AssertionError
+        assert client.log[-1] == "left in its task: True"
+
+
 def test_ctrl_c_ends_a_plain_program_with_its_trio_side():
     """A whole program: it unwinds, prints what its managers print, and dies of the interrupt."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
