@@ -102,6 +102,8 @@ def test_a_recursive_search_asks_where_secrets_lie(tmp_path):
     (tmp_path / ".env").write_text("KEY=1")
     assert judge_command("grep -r foo .", workspace=tmp_path).kind == "ask"
     assert judge_command("grep -r foo", workspace=tmp_path).kind == "ask"
+    assert judge_command("grep -d recurse foo .", workspace=tmp_path).kind == "ask"
+    assert judge_command("grep -r -e foo", workspace=tmp_path).kind == "ask"
 
 
 def test_a_pattern_that_takes_a_link_out_is_asked(tmp_path):
