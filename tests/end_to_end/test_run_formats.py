@@ -179,6 +179,17 @@ async def test_a_reader_that_goes_away_is_no_error(cli):
         assert await process.stderr.receive_some() == b""
 
 
+async def test_a_reader_that_was_never_there_stops_the_run(cli):
+    """However long the model would be silent."""
+
+    async def silent(request):
+        await trio.sleep_forever()
+
+    async with cli.model(silent), cli.started("run", "hi", "-q", "--output-format", "stream-json") as process:
+        await process.stdout.aclose()
+        assert await process.wait() == 141
+
+
 @pytest.mark.parametrize("format", ["text", "json", "stream-json"])
 async def test_no_model_names_the_three_ways(cli, format):
     """Never a recording in its place. In the JSON formats the error is JSON."""
