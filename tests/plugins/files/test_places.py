@@ -5,7 +5,6 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from hilum import ToolError, Workspace
-from hilum.errors import E_FAILED, E_FILE_NOT_FOUND, E_PATH_TRAVERSAL, E_STALE
+from hilum.errors import E_FILE_NOT_FOUND, E_PATH_TRAVERSAL, E_STALE
 from hilum_files.places import near, opened, replace
 
 SECRET = b"outside"
@@ -211,38 +210,6 @@ def test_stale_file_is_left_alone(workspace: Workspace, root: Path) -> None:
     (root / "src" / "main.py").unlink()
     with pytest.raises(ToolError):
         replace(workspace, "src/main.py", b"x", expected=status)
-
-
-@pytest.fixture
-def closed_folder() -> Iterator[Path]:
-    """A workspace whose folder may not be written, seen by a user who is not root."""
-    with tempfile.TemporaryDirectory() as name:
-        root = Path(name)
-        root.chmod(0o755)
-        (root / "locked").mkdir()
-        (root / "locked" / "secret").write_text("x")
-        (root / "locked" / "secret").chmod(0o600)
-        user = os.geteuid()
-        (root / "locked").chmod(0o755 if user == 0 else 0o555)
-        if user == 0:
-            os.seteuid(65534)
-        yield root
-        os.seteuid(user)
-        (root / "locked").chmod(0o755)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs a file of another user")
-def test_missing_permissions_are_told(closed_folder: Path) -> None:
-    """What the system refuses becomes a sentence with the reason."""
-    workspace = Workspace(closed_folder)
-    for use in (
-        lambda: replace(workspace, "locked/new", b"x"),
-        lambda: replace(workspace, "locked/a/b", b"x"),
-        lambda: opened(workspace, "locked/secret").__enter__(),
-    ):
-        with pytest.raises(ToolError, match="Permission denied") as caught:
-            use()
-        assert caught.value.code == E_FAILED
 
 
 def test_odd_names(workspace: Workspace, root: Path) -> None:

@@ -22,6 +22,25 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.fixture
+def left() -> Callable[[Path], list[int]]:
+    """Lists the processes that wrote their ids to the file ``pids`` of a folder and are still there."""
+
+    def alive(pid: int) -> bool:
+        """Whether a process is there and no zombie."""
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        except (FileNotFoundError, ProcessLookupError):  # it may go between the two
+            return False
+
+    def left(root: Path) -> list[int]:
+        pids = [int(pid) for pid in (root / "pids").read_text().split()]
+        assert pids
+        return [pid for pid in pids if alive(pid)]
+
+    return left
+
+
 class Screen:
     """What faces were shown."""
 

@@ -12,21 +12,6 @@ from hilum import ToolError
 from hilum.errors import E_BAD_ARGS, E_CMD_FAIL, E_FILE_NOT_FOUND, E_PATH_TRAVERSAL, E_TIMEOUT
 
 
-def alive(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def left(root: Path) -> list[int]:
-    """The processes that wrote their ids to the file ``pids`` and are still there."""
-    pids = [int(pid) for pid in (root / "pids").read_text().split()]
-    assert pids
-    return [pid for pid in pids if alive(pid)]
-
-
 async def answer(gate: Path, screen, seen: str) -> None:
     """Let a command go on that reads from a pipe, once this was shown."""
     await screen.wait_for(seen)
@@ -149,7 +134,7 @@ async def test_environment_is_the_users(run, monkeypatch: pytest.MonkeyPatch) ->
 # --- nothing stays -------------------------------------------------------------------------------------------------------
 
 
-async def test_timeout_gives_the_output_so_far(clock, run, root: Path, screen) -> None:
+async def test_timeout_gives_the_output_so_far(clock, run, root: Path, screen, left) -> None:
     """A command over its time is ended with all it started; the model gets what there was, and advice."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(screen.then_jump, "begun\nbad\n", clock, 20)
@@ -165,7 +150,7 @@ async def test_timeout_gives_the_output_so_far(clock, run, root: Path, screen) -
     assert left(root) == []
 
 
-async def test_timeout_of_the_stubborn(clock, run, root: Path, screen) -> None:
+async def test_timeout_of_the_stubborn(clock, run, root: Path, screen, left) -> None:
     """Ignoring signals, new sessions and double forks do not help a command to outlive its time."""
     stubborn = (
         "trap '' TERM INT HUP; echo $$ >pids; "
@@ -195,7 +180,7 @@ async def test_the_kernel_waits_longer_than_the_tool(bench) -> None:
         assert tool.time_limit({"timeout": asked}) > limit
 
 
-async def test_cancellation_leaves_nothing(run, root: Path, screen) -> None:
+async def test_cancellation_leaves_nothing(run, root: Path, screen, left) -> None:
     """A stopped call ends its processes before the cancellation goes on."""
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
@@ -206,7 +191,7 @@ async def test_cancellation_leaves_nothing(run, root: Path, screen) -> None:
 
 
 @pytest.mark.parametrize("how", ["CHILD &", "nohup CHILD &", "(setsid CHILD &)", "CHILD >/dev/null 2>&1 &"])
-async def test_background_child_neither_hangs_nor_stays(run, root: Path, how: str) -> None:
+async def test_background_child_neither_hangs_nor_stays(run, root: Path, how: str, left) -> None:
     """A command that leaves something behind is done when it is done, and what it left is ended."""
     os.mkfifo(root / "up")
     child = "sh -c 'echo $$ >>pids; echo >up; exec sleep 1000'"

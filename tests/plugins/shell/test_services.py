@@ -21,21 +21,6 @@ while :; do sleep 30; done
 """
 
 
-def alive(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def left(root: Path) -> list[int]:
-    """The processes that wrote their ids to the file ``pids`` and are still there."""
-    pids = [int(pid) for pid in (root / "pids").read_text().split()]
-    assert pids
-    return [pid for pid in pids if alive(pid)]
-
-
 async def begin(run, command: str, up: str = "", **arguments) -> str:
     """Start a service, and wait until it has printed something; gives its id."""
     output = await run(command, background=True, **arguments)
@@ -56,7 +41,7 @@ def long_look(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- starting ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_background_command_answers_at_once_and_goes_on(run, root: Path) -> None:
+async def test_a_background_command_answers_at_once_and_goes_on(run, root: Path, left) -> None:
     """The answer names the service and shows what it printed at the start; the process lives."""
     with trio.fail_after(60):
         output = await run("echo $$ >pids; echo ready; exec sleep 1000", background=True)
@@ -99,7 +84,7 @@ async def test_more_services_than_allowed_are_refused(run) -> None:
     assert await begin(run, "sleep 1000") == "s3"
 
 
-async def test_a_background_command_may_have_a_time_limit(clock, run, root: Path) -> None:
+async def test_a_background_command_may_have_a_time_limit(clock, run, root: Path, left) -> None:
     """It is ended when its time is over, and the reader is told so."""
     name = await begin(run, STUBBORN, up="up", timeout=50)
     clock.jump(50)
@@ -292,7 +277,7 @@ async def test_input_stays_open_for_watchers(run) -> None:
 # --- stopping ------------------------------------------------------------------------------------------------------------
 
 
-async def test_stopping_ends_the_most_stubborn_tree(run, root: Path) -> None:
+async def test_stopping_ends_the_most_stubborn_tree(run, root: Path, left) -> None:
     """Ignored signals, new sessions and double forks do not help; the answer comes when nothing is left."""
     name = await begin(run, STUBBORN, up="up")
     with trio.fail_after(60):
@@ -315,7 +300,7 @@ async def test_stopping_lets_a_command_end_well(run, monkeypatch: pytest.MonkeyP
     assert output.data["exit_code"] == 0
 
 
-async def test_a_swarm_of_processes_is_ended(run, root: Path) -> None:
+async def test_a_swarm_of_processes_is_ended(run, root: Path, left) -> None:
     """A command that forks again and again, each process in a session of its own, is ended whole."""
     (root / "swarm.sh").write_text(
         'echo $$ >>pids\nif [ "$1" -gt 0 ]; then setsid bash swarm.sh $(($1 - 1)) & setsid bash swarm.sh $(($1 - 1)) & fi\n'
@@ -338,7 +323,7 @@ async def test_a_service_killed_from_outside_is_told(run, root: Path) -> None:
     assert output.code == E_CMD_FAIL
 
 
-async def test_what_a_service_leaves_is_ended_with_it(run, root: Path, long_look) -> None:
+async def test_what_a_service_leaves_is_ended_with_it(run, root: Path, long_look, left) -> None:
     """A server that forks itself into the background is not kept; the reader is told why."""
     os.mkfifo(root / "up")
     output = await run("setsid sh -c 'echo $$ >>pids; echo >up; exec sleep 1000' & read x <up", background=True)
@@ -346,7 +331,7 @@ async def test_what_a_service_leaves_is_ended_with_it(run, root: Path, long_look
     assert left(root) == []
 
 
-async def test_closing_the_session_ends_all_services(run, root: Path) -> None:
+async def test_closing_the_session_ends_all_services(run, root: Path, left) -> None:
     """Nothing is left when the session is closed, however stubborn. (A new session closes the one before.)"""
     for _ in range(3):
         await begin(run, STUBBORN, up="up")
@@ -398,7 +383,7 @@ async def test_a_command_that_prints_is_waited_for(clock, run, root: Path, scree
     assert output.text.startswith("Exit code 0")
 
 
-async def test_a_late_command_is_ended_where_there_is_no_room(clock, run, root: Path, screen) -> None:
+async def test_a_late_command_is_ended_where_there_is_no_room(clock, run, root: Path, screen, left) -> None:
     """It would be one service too many."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(screen.then_jump, "up\n", clock, 20)
@@ -408,7 +393,7 @@ async def test_a_late_command_is_ended_where_there_is_no_room(clock, run, root: 
     assert left(root) == []
 
 
-async def test_a_late_command_has_an_end(clock, run, root: Path, screen) -> None:
+async def test_a_late_command_has_an_end(clock, run, root: Path, screen, left) -> None:
     """In the background, too, it is ended after the longest time that a command may take."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(screen.then_jump, "up\n", clock, 20)
@@ -427,7 +412,7 @@ async def test_a_moved_command_takes_no_input(run) -> None:
         await run(tool="write_service", service="s1", text="x")
 
 
-async def test_the_model_is_told_what_was_ended_with_a_command(run, root: Path) -> None:
+async def test_the_model_is_told_what_was_ended_with_a_command(run, root: Path, left) -> None:
     """A server started with & does not live on, and the answer says how it would."""
     os.mkfifo(root / "up")
     child = "setsid sh -c 'echo $$ >>pids; echo >up; exec sleep 1000'"
