@@ -198,12 +198,12 @@ def test_a_maker_ends_with_whom_it_serves(by: str) -> None:
         (["unshare", "-Urn", "sh", "-c", "echo $$; read -r _; kill -9 $$"], "has ended"),
     ],
 )
-def test_a_maker_that_does_not_what_it_should(argv: list[str], why: str) -> None:
+def test_a_maker_that_does_not_what_it_should(argv: list[str], why: str, open_files) -> None:
     """Nothing is joined by mistake, not even when it was killed and its process id means another by now."""
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     with pytest.raises(OSError, match=why):
         Loopback().paths(argv)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() == before
     assert not loopback.works(argv, lambda _: True)
 
 

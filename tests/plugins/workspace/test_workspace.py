@@ -327,17 +327,17 @@ def test_odd_names(workspace: Workspace, root: Path) -> None:
     assert str(caught.value).encode()
 
 
-def test_nothing_is_left_open(workspace: Workspace, root: Path) -> None:
+def test_nothing_is_left_open(workspace: Workspace, root: Path, open_files) -> None:
     """Successes and failures alike give all descriptors back."""
     os.mkfifo(root / "src" / "pipe")
-    before = len(os.listdir("/dev/fd"))
+    before = open_files()
     for path in ("src/main.py", "src", "../x", "src/pipe", "src/main.py/x"):
         for use in (read, write):
             try:
                 use(workspace, path)
             except WorkspaceError:
                 pass
-    assert len(os.listdir("/dev/fd")) == before
+    assert open_files() == before
 
 
 def test_without_openat(workspace: Workspace, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
