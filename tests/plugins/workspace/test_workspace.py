@@ -301,10 +301,11 @@ def test_folders_on_the_way_need_not_be_readable() -> None:
         (project / "passed").mkdir(parents=True)
         (project / "passed" / "src").mkdir()
         (project / "passed" / "src" / "file").write_text("x")
-        Path(name).chmod(0o755)
+        (project / "closed" / "src").mkdir(parents=True)
+        for path in (Path(name), *Path(name).rglob("*")):  # whatever the umask is
+            path.chmod(0o755)
         project.parent.chmod(0o711)
         (project / "passed").chmod(0o711)
-        (project / "closed" / "src").mkdir(parents=True)
         (project / "closed").chmod(0o700)
         os.seteuid(65534)
         try:
