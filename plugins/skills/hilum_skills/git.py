@@ -24,12 +24,27 @@ from hilum_skills.source import Source
 
 HEAD = "refs/hilum/head"
 _OPTIONS = {
-    "core.hooksPath": os.devnull, "core.fsmonitor": "false", "core.askPass": "", "core.gitProxy": "", "core.alternateRefsCommand": "",
-    "core.symlinks": "false", "submodule.recurse": "false", "fetch.recurseSubmodules": "false", "fetch.writeCommitGraph": "false",
-    "maintenance.auto": "false", "gc.auto": "0", "uploadpack.packObjectsHook": "", "protocol.ext.allow": "never",
-    "protocol.version": "2", "transfer.unpackLimit": "1", "core.bigFileThreshold": "10m", "advice.detachedHead": "false",
-    "http.lowSpeedLimit": "500", "http.lowSpeedTime": "20", "credential.interactive": "false", "fetch.fsckObjects": "false",
-}  # fmt: skip
+    # Nothing that a repository or a configuration names is run.
+    "core.hooksPath": os.devnull,
+    "core.fsmonitor": "false",
+    "core.askPass": "",
+    "core.gitProxy": "",
+    "core.alternateRefsCommand": "",
+    "uploadpack.packObjectsHook": "",
+    "credential.interactive": "false",
+    "protocol.ext.allow": "never",
+    # Nothing but what was asked for is fetched, and nothing is done with it afterwards.
+    "submodule.recurse": "false",
+    "fetch.recurseSubmodules": "false",
+    "fetch.writeCommitGraph": "false",
+    "maintenance.auto": "false",
+    "gc.auto": "0",
+    # What comes stays packed, is never held in memory whole when it is big, and comes at some speed.
+    "transfer.unpackLimit": "1",
+    "core.bigFileThreshold": "10m",
+    "http.lowSpeedLimit": "500",
+    "http.lowSpeedTime": "20",
+}
 # Variables of git that say how to reach servers; all others would say where it works and what it runs.
 _KEPT = re.compile(
     r"GIT_(SSL_.*|HTTP_.*|PROXY_.*|SSH|SSH_VARIANT|SSH_COMMAND|CONFIG_GLOBAL|CONFIG_SYSTEM|CONFIG_NOSYSTEM|EXEC_PATH)"
@@ -193,7 +208,7 @@ def environment(given: Mapping[str, str], schemes: str) -> dict[str, str]:
         given: The environment of this process.
         schemes: Protocols that are allowed, with colons between.
     """
-    kept = {name: value for name, value in given.items() if not name.startswith("GIT_") or _KEPT.fullmatch(name)}
+    kept = {name: value for name, value in given.items() if not name.startswith("GIT_") or re.fullmatch(_KEPT, name)}
     ssh = kept.get("GIT_SSH_COMMAND", "ssh")
     return kept | {
         "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true", "SSH_ASKPASS": "true", "SSH_ASKPASS_REQUIRE": "never",

@@ -168,7 +168,7 @@ class Skills:
 
 
 def _texts(agent: Agent) -> Iterator[str]:
-    """The texts of the conversation in which skills' instructions can stand: results of the tool, and notes such as a summary."""
+    """The texts in which skills' instructions can stand: results of the tool, and notes, such as the summary at a cut."""
     for message in agent.conversation.messages:
         if isinstance(message, ToolMessage):
             yield from (result.text for result in message.results if result.name == "use_skill" and not result.code)

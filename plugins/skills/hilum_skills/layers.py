@@ -64,12 +64,8 @@ def write(skill: Skill) -> str:
     """Write a skill's instructions; nothing in them can end the element."""
     body = re.sub(r"<(/?skill\b)", r"<\\\1", skill.body[:MOST_BODY], flags=re.IGNORECASE)
     cut = f'\n[Cut here; read on with resource="{skill.file.name}".]' if len(skill.body) > MOST_BODY else ""
-    return f"{opening(skill.name)} version={quoteattr(skill.version)} folder={quoteattr(str(skill.folder))}>\n{body}{cut}\n</skill>"
-
-
-def opening(name: str) -> str:
-    """How the text of a skill begins."""
-    return f"<skill name={quoteattr(name)}"
+    about = f"name={quoteattr(skill.name)} version={quoteattr(skill.version)} folder={quoteattr(str(skill.folder))}"
+    return f"<skill {about}>\n{body}{cut}\n</skill>"
 
 
 def list_resources(names: Sequence[str], skill: Skill) -> str:

@@ -70,13 +70,13 @@ def _folded(name: str) -> str:
 def plan(listing: Iterable[Entry]) -> Plan:
     """Choose: all files of folders with a skill, and Markdown elsewhere; no links out, no submodules, nothing huge."""
     found = {entry.path: entry for entry in listing}
-    roots = {str(PurePosixPath(path).parent) for path in found if path.rpartition("/")[2].casefold() == FILE.casefold()}
+    roots = {str(PurePosixPath(path).parent) for path in found if _is_skill(path)}
     chosen: list[Entry] = []
     left_out: list[str] = []
     names: set[str] = set()
     total = 0
     # Skills first, so that a repository that is too big loses other things.
-    for entry in sorted(found.values(), key=lambda entry: (not _in(entry.path, roots), entry.path)):
+    for entry in sorted(found.values(), key=lambda entry: (not _in(entry.path, roots), not _is_skill(entry.path), entry.path)):
         in_skill = _in(entry.path, roots)
         if not in_skill and (not entry.path.casefold().endswith(".md") or entry.size > MOST_OF_TEXT):
             continue
@@ -93,6 +93,10 @@ def plan(listing: Iterable[Entry]) -> Plan:
         total += entry.size
         chosen.append(entry)
     return Plan(chosen, left_out)
+
+
+def _is_skill(path: str) -> bool:
+    return path.rpartition("/")[2].casefold() == FILE.casefold()
 
 
 def _in(path: str, roots: set[str]) -> bool:

@@ -13,7 +13,7 @@ class SkillsSettings:
 
     inject: Literal["auto", "full", "index"] = setting(
         default="auto",
-        help="Put skills into the prompt whole (full), by name and description (index), or whole while all fit the budget (auto).",
+        help="How skills stand in the prompt: whole (full), by name and description (index), whole while all fit (auto).",
     )
     budget: int = setting(
         default=8_000, minimum=0, help="With auto: tokens that all skills together may take in the prompt."
