@@ -76,7 +76,9 @@ def plan(listing: Iterable[Entry]) -> Plan:
     names: set[str] = set()
     total = 0
     # Skills first, so that a repository that is too big loses other things.
-    for entry in sorted(found.values(), key=lambda entry: (not _in(entry.path, roots), not _is_skill(entry.path), entry.path)):
+    for entry in sorted(
+        found.values(), key=lambda entry: (not _in(entry.path, roots), not _is_skill(entry.path), entry.path)
+    ):
         in_skill = _in(entry.path, roots)
         if not in_skill and (not entry.path.casefold().endswith(".md") or entry.size > MOST_OF_TEXT):
             continue

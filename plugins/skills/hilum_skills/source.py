@@ -13,7 +13,7 @@ import attrs
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS
 
-_OWNER = r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[\w.-]{1,100}"
+_OWNER = r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/(?!\.{1,2}(?:[/@]|$))[\w.][\w.-]{0,99}"
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9a-fA-F:.]{2,45}\]"
 _LOOPBACK = r"localhost|127(\.\d{1,3}){3}|\[::1\]"
 _HINT = "For example: owner/name, owner/name/path@v1, https://host/name.git@main#path, or a folder such as ./skills."

@@ -16,7 +16,8 @@ from hilum_skills.git import FetchError, Git, environment
 from hilum_skills.listing import read_listing
 from hilum_warden import Warden
 
-from .conftest import Repository, skill_text
+sys.path.insert(0, str(Path(__file__).parent))
+from skill_repositories import Repository, skill_text
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -270,7 +271,9 @@ def test_a_listing_with_such_a_path_is_refused_even_if_git_lets_it_through():
 
 async def test_odd_names_are_left_out_or_written_as_they_are(clones, tmp_path):
     repo = Repository(tmp_path / "odd")
-    repo.commit({"SKILL.md": skill_text("odd"), "-rf": "x", "a b/$(x).md": "y", "esc\x1b[31m.md": "z", "back\\slash.md": "w"})
+    repo.commit(
+        {"SKILL.md": skill_text("odd"), "-rf": "x", "a b/$(x).md": "y", "esc\x1b[31m.md": "z", "back\\slash.md": "w"}
+    )
     repo.commit({os.fsdecode(b"latin-\xe9.md"): "v", "Same.md": "1", "same.md": "2"})
     clone = await fetch(clones, repo.url)
     assert files(clone.folder) == ["-rf", "SKILL.md", "Same.md", "a b/$(x).md"]
