@@ -61,7 +61,7 @@ def governs_hilum(words: Sequence[str], cwd: str | None) -> str:
     """
     program = os.path.basename(words[0]) if words else ""
     inner = [word for word in words[1:] if not word.startswith("-")]
-    if program == "hilum" and inner[:1] and inner[0] in ("permissions", "trust", "plugins"):
+    if program == "hilum" and inner[:1] and inner[0] in ("permissions", "trust", "plugins", "skills"):
         return f"hilum {inner[0]} is the user's"
     for word in words:
         path = os.path.join(cwd or "/", os.path.expanduser(word.rpartition("=")[2]))

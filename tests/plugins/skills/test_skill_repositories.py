@@ -141,10 +141,11 @@ async def test_a_kill_in_the_middle_leaves_nothing_that_counts(clones, repositor
     (gate / "git").chmod(0o755)
     env = {**os.environ, "PATH": f"{gate}:{os.environ['PATH']}"}
     argv = [sys.executable, "-c", FETCHER, str(clones.root), repository.url]
-    with subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL) as process:
-        await trio.to_thread.run_sync(fifo.read_text)  # it has come to the fetch
-        assert list(clones.root.glob("*/.new-*"))
-        process.kill()
+    process = await trio.lowlevel.open_process(argv, env=env, stdout=subprocess.DEVNULL)
+    await trio.to_thread.run_sync(fifo.read_text)  # it has come to the fetch
+    assert list(clones.root.glob("*/.new-*"))
+    process.kill()
+    await process.wait()
     assert clones.find(parse_source(repository.url)) is None
     clone = await fetch(clones, repository.url)
     assert clone.new
