@@ -20,7 +20,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import attrs
 import trio
@@ -119,7 +118,7 @@ class Clones:
         """Remove what was fetched of a repository, for all its refs."""
         async with self._alone(source, lambda _: None):
             home = self.root / source.key
-            gone = home.with_name(f"{_TEMPORARY}{uuid4().hex}")
+            gone = home.with_name(f"{_TEMPORARY}{os.urandom(8).hex()}")
             if home.exists():
                 home.rename(gone)
                 await trio.to_thread.run_sync(shutil.rmtree, gone, True)
@@ -127,7 +126,7 @@ class Clones:
     async def _fetch(self, source: Source, git: Git, progress: Progress) -> Clone:
         home = self.root / source.key
         await trio.to_thread.run_sync(_sweep, home)
-        made = home / f"{_TEMPORARY}{uuid4().hex}"
+        made = home / f"{_TEMPORARY}{os.urandom(8).hex()}"
         made.mkdir(mode=0o700, parents=True)
         try:
             bare = made / "git"
@@ -156,7 +155,7 @@ class Clones:
             "left_out": list(clone.left_out),
             "from": source.where,
         }
-        new = home / f"{_TEMPORARY}{uuid4().hex}"
+        new = home / f"{_TEMPORARY}{os.urandom(8).hex()}"
         new.write_text(json.dumps(heads, indent=1))
         new.replace(home / "heads.json")
         kept = {entry["commit"] for entry in heads.values()}

@@ -232,7 +232,8 @@ def _words(stderr: bytes) -> str:
     """What git said last that says something, on one line."""
     lines = [line.strip() for line in re.split(r"[\r\n]+", stderr.decode(errors="replace")) if line.strip()]
     told = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:", "remote:"))] or lines
-    return " ".join(told[-1].split())[:300] if told else "it said nothing"
+    words = " ".join(told[-1].split())[:300] if told else "it said nothing"
+    return "".join(letter if letter.isprintable() else "?" for letter in words)
 
 
 def _explain(source: Source, done: Completed) -> NoReturn:
@@ -241,6 +242,10 @@ def _explain(source: Source, done: Completed) -> NoReturn:
                                       "permission denied", "terminal prompts disabled")):  # fmt: skip
         hint = "It is private, or is not there. Set up an ssh key or one of git's credential helpers, and try again."
         raise FetchError(f"{source.text} wants a name and a password.", hint=hint)
+    if "host key verification failed" in low:
+        raise FetchError(
+            f"ssh does not know the host of {source.text}.", hint="Connect to it once with ssh, and try again."
+        )
     if "couldn't find remote ref" in low or "no such ref" in low or "not our ref" in low:
         raise FetchError(
             f"{source.text} has no {source.ref or 'HEAD'!r}.", hint="Look at the names of its branches and tags."

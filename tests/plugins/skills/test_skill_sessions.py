@@ -342,6 +342,8 @@ async def test_a_skill_that_only_the_user_invokes_is_not_offered(opened):
         await bench.run("Go")
         assert layers(bench) == {}
         assert "Push." in (await bench.call("use_skill", name="deploy")).text
+        half = bench.session.half(hilum_skills.Skills)
+        assert "Push." in await half.keep_on_trim(bench.session.agents["main"])
 
 
 async def test_allowed_tools_approve_nothing(opened):

@@ -140,12 +140,16 @@ def test_a_skill_is_validated(skills, tmp_path):
 
 def test_what_a_repository_says_sends_no_escape_codes(skills, tmp_path):
     repo = Repository(tmp_path / "evil")
-    evil = "\x1b]0;owned\x07\x1b[2Jx\u202ey"
-    repo.commit({"SKILL.md": f'---\nname: evil\ndescription: "{evil}"\n---\n{evil}\n', f"a{evil}.md": "x"})
-    for words in (("add", repo.url), ("list",), ("show", "evil"), ("validate", str(repo.path))):
-        said = skills(*words, code=1 if words[0] == "validate" else 0)
-        assert not {"\x1b", "\x07", "\u202e"} & set(said + skills.err)
-    assert json.loads(skills("show", "evil", "--json"))["name"] == "evil"
+    evil, quoted = "\x1b]0;owned\x07\x9b2Jx\u202ey", r"\x1b]0;owned\x07\x9b2Jx\u202ey"
+    repo.commit({"SKILL.md": f'---\nname: "evil{quoted}"\ndescription: "{quoted}"\n---\n{evil}\n', f"a{evil}.md": "x"})
+    source = f"{repo.url}#SKILL.md"
+    name = "evil\ufffd]0;owned\ufffd\ufffd2Jx\ufffdy"
+    said = [skills("add", source), skills("list"), skills("show", name), skills("validate", str(repo.path), code=1)]
+    said += [skills("list", "--json"), skills("show", name, "--json"), skills("disable", name)]
+    skills("show", "evil]0;owned2Jxy", code=2)
+    assert "Did you mean evil" in skills.err
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set("".join(said) + skills.err)
+    assert json.loads(said[5])["body"] == evil
 
 
 def test_tools_that_a_skill_names_are_shown(skills, tmp_path):
