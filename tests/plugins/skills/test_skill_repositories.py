@@ -329,6 +329,19 @@ async def test_a_repository_of_many_files_is_bounded(clones, tmp_path, monkeypat
     assert any("too many files" in left for left in clone.left_out)
 
 
+async def test_a_few_objects_that_stand_for_billions_of_files_are_given_up(clones, tmp_path):
+    repo = Repository(tmp_path / "bomb")
+    entries = [("100644", f"f{n}.md".encode(), repo.blob(b"x")) for n in range(10)]
+    for _ in range(10):
+        data = b"".join(mode.encode() + b" " + name + b"\0" + bytes.fromhex(oid) for mode, name, oid in entries)
+        tree = repo.git("hash-object", "-t", "tree", "-w", "--stdin", given=data)
+        entries = [("40000", f"d{n}".encode(), tree) for n in range(10)]
+    repo.raw_commit(entries)
+    with pytest.raises(FetchError, match="too many files"):
+        await fetch(clones, repo.url)
+    assert nothing_kept(clones)
+
+
 async def test_an_empty_repository_is_told(clones, tmp_path):
     repo = Repository(tmp_path / "empty")
     with pytest.raises(FetchError, match="has no 'HEAD'"):

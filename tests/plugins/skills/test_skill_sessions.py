@@ -267,6 +267,17 @@ async def test_active_skills_are_kept_over_a_trim(opened):
         assert await half.keep_on_trim(agent) is None
 
 
+async def test_who_cuts_a_conversation_gets_the_skills_in_use(opened):
+    import hilum_memory
+
+    user, settings = {"pdf/SKILL.md": PDF}, {"skills.inject": "index"}
+    async with opened(user, plugins=[hilum_memory], settings=settings) as bench:
+        agent = bench.session.agents["main"]
+        await bench.call("use_skill", name="pdf")
+        given = [value for _, value in await bench.session.hooks.gather("keep_on_trim", agent=agent)]
+        assert "First run scripts/read.py." in given[0]
+
+
 # --- trust --------------------------------------------------------------------------------------------------------------
 
 
