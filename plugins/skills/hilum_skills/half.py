@@ -153,7 +153,8 @@ class Skills:
             for entry in self.catalog.entries
             if entry.state == "broken"
         ]
-        complaints += [f"A skill is left out: {e.reason}." for e in self.catalog.entries if e.state == "hidden"]
+        hidden = [entry for entry in self.catalog.entries if entry.state == "hidden" and not entry.same]
+        complaints += [f"A skill of {entry.source} is left out: {entry.reason}." for entry in hidden]
         self._told_failed.update(self._failed)
         complaints += [f"Skills of {source} were not fetched: {why}" for source, why in self._failed.items()]
         complaints += self.catalog.complaints

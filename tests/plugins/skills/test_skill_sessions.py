@@ -334,6 +334,15 @@ async def test_a_project_comes_before_the_user_and_the_clash_is_told(opened):
         assert "pdf of project .agents/skills comes first" in notes(bench, "skills.problems")[0]["say"]
 
 
+async def test_the_same_skill_in_two_places_is_nothing_to_complain_of(opened, tmp_path):
+    (tmp_path / "home/.claude").mkdir(parents=True)
+    os.symlink(tmp_path / "home/.agents/skills", tmp_path / "home/.claude/skills")
+    async with opened({"pdf/SKILL.md": PDF}, answers=["One."]) as bench:
+        await bench.run("Go")
+        assert set(layers(bench)) == {"skills", "skill pdf"}
+        assert notes(bench, "skills.problems") == []
+
+
 # --- what is broken -----------------------------------------------------------------------------------------------------
 
 
