@@ -93,7 +93,7 @@ async def _written(agent: Agent, name: str, past: Past, most: int, focus: str) -
         parts = [f"{mark} summary of what came before\n{shortened(summary, most * 6)}"] if summary else []
         more = "the conversation" + (f", part {number} of {len(said)}" if len(said) > 1 else "")
         parts += [f"{mark} {more}\n{chunk}", f"{mark} end"]
-        parts.append("Write the summary of all of it" + (f". Dwell on: {focus}" if focus else ".") if number == len(said)
+        parts.append("Write the summary of all of it" + (f". Dwell on: {focus.rstrip('.')}." if focus else ".") if number == len(said)
                      else "Write the summary so far.")  # fmt: skip
         words = max(most * 6 // 10, 100)
         instructions = INSTRUCTIONS.format(words=words, mark=mark)

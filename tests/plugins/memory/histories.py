@@ -13,7 +13,8 @@ from hilum_models.openai_responses import ResponsesWire
 
 WIRES = {"chat": ChatWire, "responses": ResponsesWire, "anthropic": AnthropicWire, "gemini": GeminiWire}
 SUMMARY = "\n".join(
-    f"## {name}\nWhat was done about {name} in src/app.py.\n" for name in ("Goal", "Decisions", "Files", "Facts", "Open work")
+    f"## {name}\nWhat was done about {name} in src/app.py.\n"
+    for name in ("Goal", "Decisions", "Files", "Facts", "Open work")
 )
 WORDS = "def return class import 数据 文件 错误 修复 the a of result = ( ) { } \n - 0x1f 42 / . value self".split(" ")
 
@@ -25,7 +26,11 @@ def wire(api):
 def _pools():
     rng = random.Random(7)
     chinese = "".join(rng.choices("的一是在不了有和人这中大为上个国我以要他", k=60_000))
-    return "".join(rng.choices("ABCDEFGHIJabcdefghij0123456789+/", k=60_000)), chinese, " ".join(rng.choices(WORDS, k=30_000))
+    return (
+        "".join(rng.choices("ABCDEFGHIJabcdefghij0123456789+/", k=60_000)),
+        chinese,
+        " ".join(rng.choices(WORDS, k=30_000)),
+    )
 
 
 POOLS = _pools()
@@ -53,7 +58,9 @@ def history(seed, *, most=40, repeated=False):
         for _ in range(rng.randint(0, most // 4)):
             calls, results = [], []
             for _ in range(rng.randint(1, 3)):
-                identity = "call_repeated_00" if repeated and rng.random() < 0.5 and not calls else f"call_{seed}_{number:04}"
+                identity = (
+                    "call_repeated_00" if repeated and rng.random() < 0.5 and not calls else f"call_{seed}_{number:04}"
+                )
                 number += 1
                 path = f"src/{rng.choice('abcdef')}.py"
                 calls.append(ToolCall(identity, "read_file", json.dumps({"path": path})))
