@@ -8,6 +8,8 @@ import msgspec
 
 from hilum.messages import AssistantMessage, Block, Message, NoteMessage, Text, ToolMessage, Trim, UserMessage
 
+DENSE = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 
 class ContextRequest(msgspec.Struct, frozen=True):
     """What a prompt asks context for.
@@ -26,11 +28,13 @@ class ContextRequest(msgspec.Struct, frozen=True):
 def estimate(text: str | bytes) -> int:
     """Estimate the tokens of a text: 4 characters a token, 2 of Chinese, Japanese or Korean (3 bytes each in UTF-8).
 
-    What a provider reports corrects this for its model: ``Conversation.factor``.
+    Digits and capitals count one each, so that tables, hashes and base64 come out right, and four spaces of indentation count
+    as one character. What a provider reports corrects this for its model: ``Conversation.factor``.
     """
-    characters = text if isinstance(text, str) else text.decode(errors="replace")
-    size = len(characters) if characters.isascii() else len(characters.encode(errors="replace"))
-    return (len(characters) + size) // 8 + 1
+    data = text.encode(errors="replace") if isinstance(text, str) else text
+    characters = len(data) if data.isascii() else len(data.decode(errors="replace"))
+    dense = len(data) - len(data.translate(None, DENSE))
+    return (characters + len(data) + 6 * dense - 6 * data.count(b"    ")) // 8 + 1
 
 
 def fit(blocks: Iterable[Block], budget: int) -> list[Block]:

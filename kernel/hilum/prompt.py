@@ -6,6 +6,7 @@ anew only at the next run, at a trim, or when mode or model is switched.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
@@ -50,18 +51,20 @@ def pieces(agent: Agent, model: Model) -> Pieces:
         known.head_size = estimate(known.head)
     for message in conversation.messages[len(known.messages) :]:
         known.messages.append(wire.message(message))
-        known.sizes.append(_size(known.messages[-1], message if model.info.images else None))
+        known.sizes.append(_size(known.messages[-1], message))
         known.size += known.sizes[-1]
     return known
 
 
-def _size(piece: bytes, message: Message | None) -> int:
+def _size(piece: bytes, message: Message) -> int:
     """Estimate an encoded message; each image in it counts the same, however long it is in base64."""
     parts = message.parts if isinstance(message, UserMessage) else ()
     if isinstance(message, ToolMessage):
         parts = tuple(part for result in message.results for part in result.parts)
-    encoded = [len(part.data) * 4 // 3 for part in parts if isinstance(part, Image)]
-    return max(estimate(piece) - sum(encoded) // 4, 0) + IMAGE * len(encoded)
+    encoded = [data for part in parts if isinstance(part, Image) and (data := b64encode(part.data)) in piece]
+    for data in encoded:
+        piece = piece.replace(data, b"")
+    return estimate(piece) + IMAGE * len(encoded)
 
 
 def request(agent: Agent, model: Model, attempt: int) -> Request:

@@ -90,7 +90,7 @@ async def test_plugin_may_thin_results_instead(bench):
         results = [result for message in messages if isinstance(message, ToolMessage) for result in message.results]
         return Trim(thinned={result.call_id: "(thinned)" for result in results[:-1] if len(result.text) > 100})
 
-    answers = [use("look", n=n, size=7000) for n in range(4)]
+    answers = [use("look", n=n, size=1700) for n in range(4)]
     kit = await bench(plugin("memory", look, trim_context=trim_context), model=small([*answers, "done"]))
     assert (await kit.run("x")).state == "completed"
     last = kit.requests[-1].messages
@@ -160,9 +160,12 @@ async def test_window_follows_the_active_model(bench):
 
 
 def test_the_estimate_starts_at_four_characters_a_token_and_two_of_chinese():
+    """Digits and capitals, as in tables and base64, are tokens of their own; indentation is next to nothing."""
     assert estimate("a" * 4_000) == 1_001
     assert estimate("汉" * 4_000) == 2_001
     assert estimate(("a" * 4_000).encode()) == 1_001
+    assert estimate("7" * 1_000) == estimate("K" * 1_000) == 1_001
+    assert estimate("x" + " " * 400) < 30
     assert estimate("\udcff") == 1
 
 

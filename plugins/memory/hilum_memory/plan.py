@@ -104,22 +104,21 @@ class Planner:
 
     def _thin(self, tail: int) -> dict[str, str]:
         """Thin the big results before the last turns, but not those that the last turns work with."""
-        needed, thinned = self._needed(tail), {}
+        big = {}
         for message in self.messages[:tail]:
             for result in message.results if isinstance(message, ToolMessage) else ():
-                images = any(isinstance(part, Image) for part in result.parts)
-                big = len(result.text) > self.over or images
-                if big and result.call_id not in needed and result.call_id not in self._repeated:
-                    thinned[result.call_id] = thin(result, HEAD, TAIL, handle=self.handle)
-        return thinned
+                if len(result.text) > self.over or any(isinstance(part, Image) for part in result.parts):
+                    big[result.call_id] = result
+        left = big.keys() - self._needed(tail, big) - self._repeated
+        return {i: thin(result, HEAD, TAIL, handle=self.handle) for i, result in big.items() if i in left}
 
-    def _needed(self, tail: int) -> set[str]:
+    def _needed(self, tail: int, among: Mapping[str, ToolResult]) -> set[str]:
         """Ids of the newest results about what the last turns name: a file that is being edited, for example."""
         said = "\n".join(_said(message) for message in self.messages[tail:])
         about: dict[str, str] = {}
-        for message in self.messages[:tail]:
+        for message in self.messages[:tail] if among else ():
             for call in message.calls if isinstance(message, AssistantMessage) else ():
-                for value in values(call):
+                for value in values(call) if call.id in among else ():
                     if ("." in value or "/" in value) and value in said:
                         about[value] = call.id
         return set(about.values())
@@ -144,6 +143,8 @@ class Planner:
 
     def _sizes_with(self, thinned: Mapping[str, str]) -> list[int]:
         sizes = list(self.sizes)
+        if not thinned:
+            return sizes
         for index, message in enumerate(self.messages):
             for result in message.results if isinstance(message, ToolMessage) else ():
                 if (text := thinned.get(result.call_id)) is not None:

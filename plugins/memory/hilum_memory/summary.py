@@ -93,8 +93,9 @@ async def _written(agent: Agent, name: str, past: Past, most: int, focus: str) -
         parts = [f"{mark} summary of what came before\n{shortened(summary, most * 6)}"] if summary else []
         more = "the conversation" + (f", part {number} of {len(said)}" if len(said) > 1 else "")
         parts += [f"{mark} {more}\n{chunk}", f"{mark} end"]
-        parts.append("Write the summary of all of it" + (f". Dwell on: {focus.rstrip('.')}." if focus else ".") if number == len(said)
-                     else "Write the summary so far.")  # fmt: skip
+        parts.append("Write the summary of all of it." if number == len(said) else "Write the summary so far.")
+        if focus:
+            parts[-1] += f" Dwell on: {focus.rstrip('.')}."
         words = max(most * 6 // 10, 100)
         instructions = INSTRUCTIONS.format(words=words, mark=mark)
         summary = sound(await ask(agent, name, instructions, "\n\n".join(parts), purpose="summary"), most)
@@ -133,14 +134,16 @@ def chunks(messages: Sequence[Message], room: int) -> list[str]:
     scale = 1.0
     for _ in range(8):
         entries = [text for message in messages if (text := _entry(message, scale))]
-        if sum(map(estimate, entries)) <= room * (MOST_CHUNKS - 1):
+        costs = list(map(estimate, entries))
+        if sum(costs) <= room * (MOST_CHUNKS - 1):
             break
         scale /= 2
     packed: list[list[str]] = [[]]
     left = room
-    for entry in entries:
-        entry = shortened(entry, max(room, 400))
-        if (cost := estimate(entry)) > left and packed[-1]:
+    for entry, cost in zip(entries, costs, strict=True):
+        if cost > room:
+            entry = shortened(entry, max(room, 400))
+        if cost > left and packed[-1]:
             packed.append([])
             left = room
         packed[-1].append(entry)
