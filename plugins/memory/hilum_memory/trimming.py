@@ -9,11 +9,8 @@ from hilum import Call, Message, Output, Trim, UserMessage, estimate, hookimpl, 
 from hilum_hooks import Fault
 from msgspec import Meta
 
-from hilum_memory.note import read_past, write_note
-from hilum_memory.plan import Planner
 from hilum_memory.recall import Results, images_of, page, search
 from hilum_memory.settings import MemorySettings
-from hilum_memory.summary import summarize
 from hilum_memory.texts import shortened
 
 if TYPE_CHECKING:
@@ -41,6 +38,11 @@ class Trimming:
         self, agent: Agent, messages: Sequence[Message], sizes: Sequence[int], budget: int
     ) -> Trim | None:
         """Thin big old results; where that is not enough, put a summary in the place of what is old."""
+        # Most runs need none of these.
+        from hilum_memory.note import read_past, write_note
+        from hilum_memory.plan import Planner
+        from hilum_memory.summary import summarize
+
         settings, conversation = self.settings, agent.conversation
         factor = conversation.factor(agent.session.kernel.router.current(agent))
         handle = any(tool.name == RECALL for tool in agent.tools())
