@@ -164,7 +164,7 @@ def _list(options: argparse.Namespace, memories: Memories) -> None:
 def _search(options: argparse.Namespace, memories: Memories) -> None:
     found = memories.search(" ".join(options.text), _scopes(options))
     if options.json:
-        _say_json([_data(memory) | {"score": round(score, 3)} for memory, score in found])
+        _say_json([_data(memory) | {"score": score} for memory, score in found])
         return
     _rows(memory for memory, _ in found)
     if not found:

@@ -17,7 +17,7 @@ from hilum import StoreError, errors
 
 APPLICATION = 0x686D656D  # "hmem" in the header of the file
 VERSION = 1
-WAIT = 3.0
+WAIT = 8.0
 """Seconds to wait for another process that writes at this moment."""
 _MAGIC = b"SQLite format 3\0"
 
@@ -48,7 +48,8 @@ SCHEMA = (
 )
 INDEX = """CREATE VIRTUAL TABLE found USING
     fts5(words, content='memories', content_rowid='id', tokenize='unicode61 remove_diacritics 0')"""
-_SHADOWS = ("found_data", "found_idx", "found_docsize")
+# Where the index keeps words; rows 1 and 10 hold none, and the table can be opened only with them.
+_HELD = {"found_data": "id > 10", "found_idx": "1", "found_docsize": "1"}
 
 
 def has_fts5() -> bool:
@@ -163,9 +164,9 @@ def is_indexed(connection: sqlite3.Connection) -> bool:
 
 def drop_index(connection: sqlite3.Connection) -> None:
     """Empty an index that cannot be kept up here: a Python whose SQLite has full-text search makes it anew."""
-    for name in _SHADOWS:
+    for name, rows in _HELD.items():
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone():
-            connection.execute(f"DELETE FROM {name}")
+            connection.execute(f"DELETE FROM {name} WHERE {rows}")
     set_mark(connection, "index", "")
 
 

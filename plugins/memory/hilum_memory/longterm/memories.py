@@ -24,7 +24,7 @@ HISTORY = 5
 """How many of those that a memory has replaced, one after the other, are kept."""
 ASKED = 60
 """Words of a text that are looked for at most."""
-LOOKED_AT = 2_000
+LOOKED_AT = 1_500
 """Memories with one of these words that are ranked at most: the rarest words, which say most, come first."""
 _FIELDS = Memory.__struct_fields__
 _COLUMNS = ", ".join(f"m.{name}" for name in _FIELDS)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SPOKEN = (
     r"(?i)\b(?:password|passwd|passphrase|passcode|pin(?: code)?|secret|token|credentials?"
     r"|(?:api|access|secret|private|ssh)[ _-]?key)s?\b[^.\n]{0,40}?(?:\bis\b|\bare\b|[:=])\s*[\"'`]?(?=\S*\d)[^\s\"'`]{4,}",
-    r"(?i)\b(?:password|passphrase|passcode|pin(?: code)?)\b(?: (?:for|of) \S+)?\s*(?:\bis\b|[:=])"
+    r"(?i)\b(?:password|passphrase|passcode|pin(?: code)?)\b(?: (?:for|of) \S+)?\s*(?:\bis\b\s*[:=]?|[:=])"
     r"\s*[\"'`]?[^\s\"'`]{4,}[\"'`]?[.!]?\s*$",
     r"(?:密码|口令|密钥|令牌|验证码|私钥)[^。\n]{0,12}?(?:是|为|[:：=])\s*[\"'“]?[^\s。，]{4,}",
 )

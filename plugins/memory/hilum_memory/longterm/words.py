@@ -42,7 +42,7 @@ def words(text: str, *, whole: bool = False) -> list[str]:
 
     Args:
         text: The text.
-        whole: Leave out the characters of pairs, which say little by themselves, and what is there twice: for what is looked for.
+        whole: For what is looked for: without what is there twice, and without the characters of pairs, which say little.
     """
     found: list[str] = []
     for piece in dict.fromkeys(pieces(text)) if whole else pieces(text):
