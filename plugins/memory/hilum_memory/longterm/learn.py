@@ -92,8 +92,8 @@ class Material:
                     self.done[command] = not result.code
 
     def is_promising(self) -> bool:
-        """Whether a model is worth asking: what the user said may last, or a refusal told something."""
-        return any(map(may_last, self.said[:1])) or len(self.said) > 1
+        """Whether a model is worth asking: something that the user said may last."""
+        return any(map(may_last, self.said))
 
     @property
     def sources(self) -> list[str]:

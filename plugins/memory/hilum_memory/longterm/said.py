@@ -45,7 +45,7 @@ _LASTING = (
     r"(?i)\b(?:always|never|from now on|in (?:the )?future|every time|prefer|instead of|rather than|convention"
     rf"|(?:we|i) (?:use|{_NO}|only|decided|chose|agreed|want|like|hate)"
     r"|must(?: not|n['’]?t)?|should (?:not|always|never|only|be|use)|shouldn['’]?t"
-    rf"|{_NO} (?:use|ever|touch|add|write|run|commit|push)"
+    rf"|{_NO} (?:use|ever|touch|add|write|run|commit|push)|use [\w.-]+(?:,| and)? (?:not|instead|never)"
     r"|make sure|keep in mind|note that|as a rule|no[,.] |wrong|actually|remember|because)\b"
     r"|以后|今后|总是|永远|不要|别用|别再|必须|应该|习惯|约定|规范|决定|喜欢|偏好|我们[用都的]|改用|而不是"
     r"|不对|其实|因为|记住|记得"
