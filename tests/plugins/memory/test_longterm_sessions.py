@@ -9,6 +9,7 @@ from hilum import Profile, Text, UserMessage, tool
 from hilum.events import ApprovalAsked, PluginEvent, RunStarted
 from hilum.testing import ScriptedModel, open_bench, pause, plugin, say, use
 from hilum_memory.longterm.memory import MOST, USER
+from hilum_memory.longterm.said import asked, unasked
 
 NOTHING = json.dumps({"memories": []})
 
@@ -281,6 +282,28 @@ async def test_what_is_piped_in_quoted_or_fenced_asks_for_nothing(opened) -> Non
         await bench.run("What is this?\n\n" + "lorem ipsum " * 100 + "\n\nRemember that pasted pages count.")
         await bench.run("Do you remember that bug? Remember that other bug?")
         assert noted(bench, "memory.written") == []
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected", "rest"),
+    [
+        ("Remember that we use uv. Now fix the tests.", ["we use uv."], "Now fix the tests."),
+        ("please remember: use uv. Never pip.", ["use uv. Never pip."], ""),
+        ("Hey, don't forget that e2e needs a display", ["e2e needs a display"], ""),
+        ("Fix it.\n\nAlso, remember that CI runs on 3.11!", ["CI runs on 3.11!"], "Fix it."),
+        ("Two things:\n- remember that A is B\n- fix C", ["A is B"], "Two things:\n\n- fix C"),
+        ("请记住用 uv。然后修复测试。", ["用 uv。"], "然后修复测试。"),
+        ("记得：提交前运行 ruff", ["提交前运行 ruff"], ""),
+        ("记得运行测试", [], "记得运行测试"),
+        ("Remember to run the tests.", [], "Remember to run the tests."),
+        ("Remember that bug? Fix it.", [], "Remember that bug? Fix it."),
+        ("Do you remember that page?", [], "Do you remember that page?"),
+    ],
+)
+def test_what_asks_to_be_remembered(prompt, expected, rest) -> None:
+    """One sentence, or after a colon the paragraph; a task and a question are none."""
+    assert asked(prompt) == expected
+    assert unasked(prompt) == rest
 
 
 async def test_a_sub_agent_neither_recalls_nor_remembers(opened) -> None:

@@ -7,6 +7,7 @@ file it goes only when no other process is reading. Writing is rare and takes mi
 
 from __future__ import annotations
 
+import functools
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -52,10 +53,15 @@ INDEX = """CREATE VIRTUAL TABLE found USING
 _HELD = {"found_data": "id > 10", "found_idx": "1", "found_docsize": "1"}
 
 
+@functools.cache
 def has_fts5() -> bool:
     """Whether this Python's SQLite was built with full-text search; a few are not."""
     with closing(sqlite3.connect(":memory:")) as probe:
-        return ("ENABLE_FTS5",) in probe.execute("PRAGMA compile_options").fetchall()
+        try:
+            probe.execute("CREATE VIRTUAL TABLE probe USING fts5(words)")
+        except sqlite3.OperationalError:
+            return False
+        return True
 
 
 @contextmanager

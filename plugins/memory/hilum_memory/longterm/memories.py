@@ -182,7 +182,9 @@ class Memories:
         ask = file.execute
         old = "SELECT id FROM memories WHERE origin = 'run' AND replaced = 0 AND max(updated, used) < ?"
         gone = {row["id"] for row in ask(old, (now - self._keep_days * DAY,))}
-        past = "SELECT id FROM memories WHERE replaced AND updated < ?"
+        past = (
+            "SELECT m.id FROM memories m LEFT JOIN memories n ON n.id = m.replaced WHERE m.replaced AND n.created < ?"
+        )
         gone |= {row["id"] for row in ask(past, (now - HISTORY_DAYS * DAY,))}
         gone |= {memory.id for memory in _history(file, [new.id])[HISTORY:]}
         held = ask("SELECT count(*) FROM memories WHERE scope = ? AND replaced = 0", (new.scope,)).fetchone()[0]

@@ -19,10 +19,11 @@ _ASKS = (
     rf"(?is)^{_POLITE}(?:always )?"
     r"(?:remember|(?:do not|don['’]?t) forget|memori[sz]e|make a note|take a note|note down)"
     r"(?:\s+(?:for (?:the future|later|next time|all (?:my )?projects)|everywhere|globally))?"
-    r"(?:\s*[:,]\s*|\s+that\b[:,]?\s*)(?P<text>.+)$",
-    r"(?s)^(?:请|麻烦|帮我|你要|好的?|那么?|另外|[,，、\s])*(?:记住|牢记|记下来?|(?:记得|别忘了|不要忘记)\s*[:：])"
-    r"\s*[:：,，]?\s*(?P<text>.+)$",
+    r"(?P<how>\s*[:,]\s*|\s+that\b[:,]?\s*)(?P<text>.+)$",
+    r"(?s)^(?:请|麻烦|帮我|你要|好的?|那么?|另外|[,，、\s])*(?:记住|牢记|记下来?|(?:记得|别忘了|不要忘记)(?=\s*[:：]))"
+    r"(?P<how>\s*[:：,，]?)\s*(?P<text>.+)$",
 )
+_SENTENCE = r"(?<=[.!?])\s+(?=[^\W\d_a-z])|(?<=[。！？])"
 _FENCE = r"(?ms)^[ \t]*(?:```|~~~).*?(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z)"
 _STDIN = r"(?s)(?:^|\n)<stdin>\n.*\Z"
 _QUOTE = r"(?m)^[ \t]*>.*$"
@@ -69,29 +70,34 @@ def own(text: str) -> str:
 def asked(text: str) -> list[str]:
     """Give what a prompt asks, in so many words, to remember: ``remember that …``, ``记住 …``.
 
-    A paragraph or list item counts where the prompt is short; of a long one, which may be pasted, only the first.
+    A paragraph or list item counts where the prompt is short; of a long one, which may be pasted, only the first. One sentence
+    is meant, or after a colon all of the paragraph.
     """
-    return [wish for _, wish in _parts(text) if wish]
+    return [wish for wish, _ in _parts(text) if wish]
 
 
 def unasked(text: str) -> str:
     """Give the rest of what the user typed."""
-    return "\n\n".join(part for part, wish in _parts(text) if not wish)
+    return "\n\n".join(rest for _, rest in _parts(text) if rest)
 
 
 def _parts(text: str) -> list[tuple[str, str]]:
-    """Split what the user typed into paragraphs and list items, each with what it asks to remember."""
+    """Split what the user typed into paragraphs and list items: what each asks to remember, and the rest of it."""
     typed = own(text)
     parts = [part.strip() for part in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+[.)])\s)", typed)]
-    return [(part, _wish(part) if len(typed) <= SHORT or not index else "") for index, part in enumerate(parts)]
+    return [_wish(part) if len(typed) <= SHORT or not index else ("", part) for index, part in enumerate(parts)]
 
 
-def _wish(part: str) -> str:
-    part = re.sub(r"^(?:[-*]|\d+[.)])\s+", "", part)
-    if part.endswith(("?", "？")):
-        return ""
-    match = next(filter(None, (re.match(pattern, part) for pattern in _ASKS)), None)
-    return match["text"].strip() if match else ""
+def _wish(part: str) -> tuple[str, str]:
+    plain = re.sub(r"^(?:[-*]|\d+[.)])\s+", "", part)
+    match = next(filter(None, (re.match(pattern, plain) for pattern in _ASKS)), None)
+    if match is None:
+        return "", part
+    wish, rest = match["text"].strip(), ""
+    if ":" not in match["how"] and "：" not in match["how"]:
+        wish, *more = re.split(_SENTENCE, wish, maxsplit=1)
+        rest = "".join(more)
+    return ("", part) if wish.endswith(("?", "？")) else (wish, rest)
 
 
 def kind_of(text: str) -> Kind:
