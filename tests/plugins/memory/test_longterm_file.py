@@ -9,7 +9,7 @@ import textwrap
 import pytest
 from hilum import StoreError, UsageError
 from hilum_memory.longterm import file
-from hilum_memory.longterm.memories import DAY, HISTORY, Memories
+from hilum_memory.longterm.memories import DAY, HISTORY, HISTORY_DAYS, Memories
 from hilum_memory.longterm.memory import USER, Memory
 from hilum_memory.longterm.words import subject, words
 
@@ -175,6 +175,21 @@ def test_what_nobody_asked_for_or_used_ages_away(path) -> None:
     now[0] += 60 * DAY
     add(memories, "New delta.", origin="run")
     assert texts(memories) == ["Used alpha.", "Asked gamma.", "New delta."]
+
+
+def test_what_was_replaced_is_kept_for_a_while(path) -> None:
+    """Counted from when it was replaced, however old it was."""
+    now = [1_000_000_000.0]
+    memories = Memories(path, clock=lambda: now[0])
+    add(memories, "The version is 1.")
+    now[0] += 300 * DAY
+    id = add(memories, "The version is 2.")
+    now[0] += (HISTORY_DAYS - 1) * DAY
+    add(memories, "Something else.")
+    assert len(memories.history(id)) == 1
+    now[0] += 2 * DAY
+    add(memories, "Something new again.")
+    assert memories.history(id) == []
 
 
 def test_the_past_of_a_memory_is_bounded(memories) -> None:

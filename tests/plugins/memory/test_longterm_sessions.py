@@ -143,6 +143,26 @@ async def test_a_shared_session_sees_nothing_of_the_user_and_writes_nothing(open
     assert finder.requests == []
 
 
+async def test_a_rule_keeps_memories_out(opened) -> None:
+    """The plugin that reads rules is asked by what its half says of ``memory``."""
+
+    class Rules:
+        def refusal(self, name: str) -> str:
+            return "AGENTS.md:3 keeps it out of main sessions." if name == "memory" else ""
+
+    first, _ = opened(answers=["Noted."])
+    async with first as bench:
+        await bench.run("Remember that releases are cut on Mondays.")
+    rules = plugin("rules", open_session=lambda session: Rules(), Rules=Rules)
+    second, _ = opened(rules, answers=["Ok.", "Ok."])
+    async with second as bench:
+        await bench.run("When are releases cut?")
+        await bench.run("Really?")
+        assert context(bench, 0) == context(bench, 1) == ""
+        (refused,) = noted(bench, "memory.refused")
+        assert refused["reason"] == "AGENTS.md:3 keeps it out of main sessions."
+
+
 async def test_a_contradiction_replaces_and_the_past_is_kept(opened) -> None:
     """Of two that differ in a number or a negation, the newer holds."""
     first, _ = opened(answers=["Noted.", "Noted.", "Noted."])

@@ -87,13 +87,24 @@ class LongTerm:
             if await _in_thread(lambda: self.memories.is_off(self.workspace)):
                 return None
             written = await self._write_asked(agent, request.text)
-            budget = min(self.settings.budget, request.budget // 4)
+            budget = 0 if self._is_kept_out() else min(self.settings.budget, request.budget // 4)
             found = await self._recall(agent, request.text, budget) if budget else []
         except StoreError as error:
             self._complain(error)
             return None
         text = recall.block(written, found)
         return [Block(recall.BLOCK, text, priority=8)] if text else None
+
+    def _is_kept_out(self) -> bool:
+        """Whether a rule of the user keeps memories out of this kind of session. The plugin that reads rules may be absent."""
+        plugin = self.session.kernel.host.plugins.get("rules")
+        kind = getattr(plugin.module, "Rules", None) if plugin else None
+        rules = self.session.half(kind) if kind else None
+        reason = str(rules.refusal("memory")) if rules else ""
+        if reason and reason not in self._told:
+            self._told.add(reason)
+            self._refuse(ToolDenied(reason))
+        return bool(reason)
 
     async def _recall(self, agent: Agent, text: str, budget: int) -> list[Memory]:
         import time
