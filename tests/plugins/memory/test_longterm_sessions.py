@@ -5,7 +5,7 @@ import json
 import hilum_memory.longterm as longterm
 import pytest
 import trio
-from hilum import Profile, Text, UserMessage, tool
+from hilum import Profile, Text, UserMessage, estimate, tool
 from hilum.events import ApprovalAsked, PluginEvent, RunStarted
 from hilum.testing import ScriptedModel, open_bench, pause, plugin, say, use
 from hilum_memory.longterm.memory import MOST, USER
@@ -212,7 +212,7 @@ async def test_the_budget_bounds_what_is_recalled(opened) -> None:
     async with second as bench:
         await bench.run("Start the deployment of the billing service")
         assert "two approvals" in context(bench)
-        assert len(context(bench).encode()) < 200 * 3.5 + 40
+        assert estimate(context(bench)) <= 210
 
 
 async def test_without_a_single_memory_no_file_is_made(opened) -> None:

@@ -302,7 +302,7 @@ class LongTerm:
 
             agent = self.session.agents.get(event.agent)
             if agent is not None and not agent.parent:
-                self._runs[event.run] = Material(event.run)
+                self._runs[event.run] = Material(event.agent, event.run)
         material = self._runs.get(event.run)
         if material is None:
             return
@@ -336,9 +336,7 @@ class LongTerm:
             return
         told = "\n".join(material.said)
         known = [memory for memory, _ in await _in_thread(lambda: self.memories.search(told, self.scopes, 10))]
-        found, usage = await learn.ask(self.session, material, known)
-        self.session.note("memory.searched", run=material.run, found=len(found), input=usage.input, output=usage.output,
-                          cost=usage.cost)  # fmt: skip
+        found = await learn.propose(self.session.agents[material.agent], material, known)
         for one in found[:ENOUGH]:
             scope = USER if one.about == "user" and USER in self.scopes else self.workspace
             ids = [memory.id for memory in known if memory.id in one.replaces and memory.scope == scope]

@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import attrs
 import msgspec
-from hilum import HilumError, Layer, ModelError, Text, Usage, UserMessage
+from hilum import HilumError
 from hilum.events import ApprovalAnswered, CallDone, CallStarted, Event, RunStarted
-from hilum.models import Done, Request, TextChunk
 
+from hilum_memory.asking import ask
 from hilum_memory.longterm.memory import Kind, Memory
 from hilum_memory.longterm.recall import line
 from hilum_memory.longterm.said import is_drawn_from, may_last, own, unasked
 
 if TYPE_CHECKING:
-    from hilum import Session
+    from hilum import Agent
 
 READ = 6_000
 """Characters of what a run gives that a model is shown."""
 COMMANDS = 20
 COMMAND = 200
 ANSWER = 20_000
-"""Characters of a model's answer; a longer one is nonsense."""
+"""Characters of a model's answer; a longer one is cut, and then it is nonsense."""
 ROLE = "summarize"
 ASK = """You choose what is worth remembering of a piece of work, for later sessions with the same user.
 Keep only what will still hold and help in other sessions: preferences of the user, decisions and their reasons, facts about \
@@ -64,12 +64,14 @@ class Material:
     """What a run gives to remember; folded from its events.
 
     Attributes:
+        agent: Name of the agent.
         run: The run's id.
         said: What the user typed, and why calls were refused.
         done: Commands that ran, with whether they succeeded.
         outside: Whether something of the network was read: then commands may come from there, and do not count.
     """
 
+    agent: str
     run: str
     said: list[str] = attrs.Factory(list)
     done: dict[str, bool] = attrs.Factory(dict)
@@ -121,35 +123,23 @@ def _command(arguments: str) -> str:
     return " ".join(command.split())[:COMMAND] if isinstance(command, str) else ""
 
 
-async def ask(session: Session, material: Material, known: Sequence[Memory]) -> tuple[list[Found], Usage]:
+async def propose(agent: Agent, material: Material, known: Sequence[Memory]) -> list[Found]:
     """Ask the model of the role ``summarize`` once.
 
     Args:
-        session: The session.
+        agent: Whose run it was.
         material: What the run gives.
         known: Memories that may be concerned.
 
     Returns:
-        What it proposes, as far as the sources bear it out; and the tokens used.
+        What it proposes, as far as the sources bear it out.
 
     Raises:
         HilumError: The model failed, or what it said is not what was asked for.
     """
-    router = session.kernel.router
-    model = router.model(router.resolve(ROLE) or router.resolve(session.model))
-    layers, message = (Layer(0, "memory", ASK),), UserMessage((Text(material.render(known)),))
-    body = model.wire.body(model.wire.head(layers, ()), [model.wire.message(message)])
-    done, size = None, 0
-    async with model.stream(Request(body, layers, (), (message,), session.id, "memory")) as chunks:
-        async for chunk in chunks:
-            size += len(chunk.text) if isinstance(chunk, TextChunk) else 0
-            if size > ANSWER:
-                raise ModelError("The model did not come to an end.", kind="broken")
-            if isinstance(chunk, Done):
-                done = chunk
-    if done is None:
-        raise ModelError("The stream broke off before the answer was complete.", kind="broken")
-    return [found for found in read(done.message.text) if is_borne_out(found, material)], done.usage
+    model = ROLE if agent.session.kernel.router.resolve(ROLE) else agent.model
+    answer = await ask(agent, model, ASK, material.render(known), purpose="memory")
+    return [found for found in read(answer.text) if is_borne_out(found, material)]
 
 
 def read(text: str) -> tuple[Found, ...]:
@@ -158,7 +148,8 @@ def read(text: str) -> tuple[Found, ...]:
     Raises:
         HilumError: It is not what was asked for.
     """
-    fenced = re.fullmatch(r"(?s)\s*```(?:json)?\s*\n(.*?)\n?```\s*", text[:ANSWER])
+    text = text[:ANSWER]
+    fenced = re.fullmatch(r"(?s)\s*```(?:json)?\s*\n(.*?)\n?```\s*", text)
     try:
         return msgspec.json.decode(fenced[1] if fenced else text, type=_Answer).memories
     except (msgspec.DecodeError, UnicodeError) as error:

@@ -7,6 +7,8 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 
+from hilum import estimate
+
 from hilum_memory.longterm.memories import DAY, Memories
 from hilum_memory.longterm.memory import USER, Memory
 
@@ -22,7 +24,6 @@ STANDING = 8
 """Preferences that a conversation begins with, whatever it is about."""
 READ = 4_000
 """Characters of a prompt that are looked at."""
-BYTES_PER_TOKEN = 3.5
 
 
 def recall(memories: Memories, text: str, scopes: Sequence[str], now: float, *, first: bool) -> list[Memory]:
@@ -59,9 +60,9 @@ def line(memory: Memory) -> str:
 
 def fitting(found: Iterable[Memory], budget: int, known: frozenset[str]) -> list[Memory]:
     """Keep those that fit a budget in tokens, in order, and that the conversation does not have already."""
-    room, kept = budget * BYTES_PER_TOKEN - len(HEAD) - 32, []
+    room, kept = budget - estimate(HEAD), []
     for memory in found:
-        size = len(line(memory).encode()) + 1
+        size = estimate(line(memory))
         if line(memory) not in known and size <= room:
             kept.append(memory)
             room -= size
