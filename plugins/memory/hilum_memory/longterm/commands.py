@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NoReturn
 
 import msgspec
-from hilum import HilumError, UsageError, data_folder, errors
+from hilum import HilumError, UsageError, errors
 
 from hilum_memory.longterm.memories import Memories
-from hilum_memory.longterm.memory import KINDS, USER, Memory
+from hilum_memory.longterm.memory import KINDS, USER, Memory, memory_path
 from hilum_memory.longterm.safe import checked
 from hilum_memory.longterm.said import is_everywhere, kind_of
 
@@ -125,7 +125,7 @@ def make_parser() -> Parser:
 
 def _memories(options: argparse.Namespace) -> Memories:
     """Give the memories, with the limits of the settings where something is added."""
-    path = data_folder() / "memory.db"
+    path = memory_path()
     if options.action is not _add:
         return Memories(path)
     import trio

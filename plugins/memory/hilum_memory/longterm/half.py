@@ -19,14 +19,13 @@ from hilum import (
     ToolDenied,
     ToolError,
     UserMessage,
-    data_folder,
     errors,
     hookimpl,
     tool,
 )
 from hilum.events import Event, RunEnded, RunStarted
 
-from hilum_memory.longterm.memory import USER, Kind, Memory, Written
+from hilum_memory.longterm.memory import USER, Kind, Memory, Written, memory_path
 from hilum_memory.longterm.settings import LongTermSettings
 
 if TYPE_CHECKING:
@@ -41,6 +40,8 @@ ENOUGH = 5
 LIMIT = 30.0
 """Seconds in which what a run gives must be found."""
 SOURCE = "context:memory"
+CUES = ("remember", "forget", "memori", "note", "记", "忘")
+"""A prompt without any of these asks for nothing to be remembered; the patterns need not be loaded."""
 
 
 class LongTerm:
@@ -70,8 +71,7 @@ class LongTerm:
         if self._memories is None:
             from hilum_memory.longterm.memories import Memories
 
-            path = data_folder() / "memory.db"
-            self._memories = Memories(path, most=self.settings.most, keep_days=self.settings.keep_days)
+            self._memories = Memories(memory_path(), most=self.settings.most, keep_days=self.settings.keep_days)
         return self._memories
 
     # --- recalling ----------------------------------------------------------------------------------------------------
@@ -81,12 +81,15 @@ class LongTerm:
         """Write what the prompt asks to remember, and give what is remembered about it."""
         if not self.settings.enabled or agent.parent:  # what a sub-agent is told comes from an agent, not from the user
             return None
+        asks = any(cue in request.text.casefold() for cue in CUES)
+        if not asks and not await _in_thread(memory_path().exists):  # who keeps no memories pays nothing
+            return None
         from hilum_memory.longterm import recall
 
         try:
             if await _in_thread(lambda: self.memories.is_off(self.workspace)):
                 return None
-            written = await self._write_asked(agent, request.text)
+            written = await self._write_asked(agent, request.text) if asks else []
             budget = 0 if self._is_kept_out() else min(self.settings.budget, request.budget // 4)
             found = await self._recall(agent, request.text, budget) if budget else []
         except StoreError as error:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal, get_args
 
 import msgspec
+from hilum import data_folder
 
 Kind = Literal["fact", "decision", "preference"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -12,6 +14,11 @@ USER = ""
 """The scope of memories that hold in every workspace; any other scope is the path of a workspace."""
 MOST = 500
 """Characters of a memory."""
+
+
+def memory_path() -> Path:
+    """Where the user's memories are: never in a project."""
+    return data_folder() / "memory.db"
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
