@@ -141,6 +141,12 @@ class PlainFace(TextFace):
         await self.err.write((text + "\n").encode(errors="backslashreplace"))
 
 
+TRIM_CAUSES = {
+    "window": "to fit the model's window",
+    "model": "to fit the window of another model",
+    "too_long": "because the provider found it too long",
+    "asked": "as it was asked for",
+}
 SAID = 4_000
 """Characters of a plugin's note to the user that are shown."""
 
@@ -161,7 +167,8 @@ def happening(item: Event) -> str:
         case PluginEvent(data={"say": str(said)}):
             return "! " + neutral(said[:SAID])
         case Trimmed():
-            return f"! the conversation was cut to fit the model's window (about {item.before} tokens before)"
+            how = "the conversation was cut" if item.upto else "old results were shortened"
+            return f"! {how} {TRIM_CAUSES[item.cause]} (about {item.before:,} tokens before)"
     return ""
 
 

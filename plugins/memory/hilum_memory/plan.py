@@ -6,7 +6,7 @@ Everything here is plain computing on what is in memory; 100,000 tokens take a f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 from hilum import AssistantMessage, Image, Message, NoteMessage, Text, ToolMessage, ToolResult, UserMessage, estimate
@@ -43,6 +43,7 @@ class Planner:
         over: Characters over which a result is thinned.
         recent: Last turns whose results stay whole where they fit.
         handle: Whether results can be fetched back.
+        never: Tools whose results are not thinned while they stand in the conversation.
     """
 
     messages: Sequence[Message]
@@ -51,6 +52,7 @@ class Planner:
     over: int = 4_000
     recent: int = 4
     handle: bool = True
+    never: Collection[str] = ()
     starts: list[int] = attrs.field(init=False)
     _repeated: set[str] = attrs.field(init=False)
 
@@ -107,6 +109,8 @@ class Planner:
         big = {}
         for message in self.messages[:tail]:
             for result in message.results if isinstance(message, ToolMessage) else ():
+                if result.name in self.never:
+                    continue
                 if len(result.text) > self.over or any(isinstance(part, Image) for part in result.parts):
                     big[result.call_id] = result
         left = big.keys() - self._needed(tail, big) - self._repeated

@@ -48,7 +48,9 @@ class Trimming:
         kept = await self._kept(agent, int(budget / 4 / factor))
         around = min(AROUND, budget // 6)
         reserve = int((most * 2 + around + sum(map(estimate, kept))) * factor)
-        planner = Planner(messages, sizes, factor, settings.thin_over, settings.recent_turns, handle)
+        planner = Planner(
+            messages, sizes, factor, settings.thin_over, settings.recent_turns, handle, settings.never_thin
+        )
         asked = conversation.trim_asked
         plan = planner.plan(budget, reserve, cut=asked is not None)
         if not plan.upto:

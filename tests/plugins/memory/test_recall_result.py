@@ -97,6 +97,11 @@ def test_ids_that_come_twice_are_never_thinned():
     assert "c0" not in found.thinned
 
 
+def test_results_of_tools_named_in_the_settings_are_not_thinned():
+    messages = conversation(*[(f"{n}.py", 9_000) for n in range(4)], ("e.py", 10))
+    assert plan(messages, 9_000, recent=1, never=("read_file",)).thinned == {}
+
+
 def test_a_last_turn_that_is_too_big_by_itself_is_thinned_too():
     found = plan(conversation(("a.py", 10), ("b.py", 400_000)), 5_000)
     assert found.upto == 3
