@@ -33,10 +33,12 @@ class Face:
 
     Attributes:
         deltas: Whether it wants output on its way.
+        lingers: Whether it shows what plugins tell after the end, while the session closes.
         out: Standard output.
     """
 
     deltas = False
+    lingers = False
 
     def __init__(self) -> None:
         self.out = Out(1)
@@ -112,6 +114,8 @@ def ending(end: RunEnded) -> str:
 
 class PlainFace(TextFace):
     """Progress as plain lines on standard error, the answer on standard output."""
+
+    lingers = True
 
     async def opened(self, session: Session) -> None:
         """Say which session it is."""

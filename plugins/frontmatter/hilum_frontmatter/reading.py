@@ -27,9 +27,8 @@ def read_text(data: bytes | str, raw: frozenset[str]) -> Document:
         return Document({}, text, 1, tuple(problems))
     fence = 1 + text.count("\n", 0, start - 1)  # the line of the opening fence
     closing = re.compile(r"^---[ \t]*$", re.MULTILINE).search(text, start)
-    if closing:
-        inner, body = text[start : closing.start()], text[closing.end() + 1 :]
-    else:
+    inner, body = (text[start : closing.start()], text[closing.end() + 1 :]) if closing else ("", "")
+    if not closing or _is_body(inner):
         inner = _unclosed(text[start:])
         body = text[start + len(inner) :]
         if not inner:  # a line across the page
@@ -76,6 +75,25 @@ def _unclosed(text: str) -> str:
             break
         end += len(line)
     return text[:end]
+
+
+def _is_body(text: str) -> bool:
+    """Whether a fence was forgotten and the next ``---`` is a line across the page: keys, then Markdown, and no more keys."""
+    keys = _unclosed(text)
+    rest = text[len(keys) :]
+    starts = re.match(r"[ \t]*\n|#+ ", rest)
+    if not keys or not starts or re.search(r"^[A-Za-z][\w.-]{0,63}[ \t]*:(\s|$)", rest, re.MULTILINE):
+        return False
+    if not re.search(r"^[ \t]*[^\s#]", rest, re.MULTILINE):
+        return False  # comments
+    return not _parses(text) and _parses(keys)
+
+
+def _parses(text: str) -> bool:
+    try:
+        return len(text) <= MOST_CHARACTERS and bool(parse(text))
+    except NotYaml:
+        return False
 
 
 def _fields(text: str, first: int, raw: frozenset[str]) -> tuple[dict[str, object], dict[str, int], list[Problem]]:
