@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from hilum import Layer
 
 from hilum_rules.current import Snapshot
@@ -85,7 +83,3 @@ def _written(number: str, rule: Rule) -> str:
     margin = "  " * min(rule.depth, 4)
     return "\n".join([f"{margin}{number} {mark}{first}", *(f"{margin}  {line}" if line else "" for line in rest)])
 
-
-def shown_numbers(rules: Iterable[Rule]) -> list[str]:
-    """Give the sentences of rules, short, for an event."""
-    return [rule.sentence[:120] for rule in rules]
