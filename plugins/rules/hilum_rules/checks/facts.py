@@ -125,7 +125,7 @@ class Facts:
 
     def _named_paths(self) -> Iterator[Touch]:
         name, risk = self.tool.name, self.tool.risk
-        own = not self.tool.schema
+        own = self.tool.schema is None  # else its arguments are described by somebody else: an MCP server
         root = str(self.ground.root)
         for key, text in _strings(self.arguments):
             last = key.rpartition(".")[2]
@@ -142,9 +142,7 @@ class Facts:
             if _DELETERS.search(name):
                 yield Touch(path, "delete", root, whole=True)
             elif _MOVERS.search(name):
-                yield Touch(path, "delete", root, whole=True)
-                yield Touch(path, "write", root)
-            elif name in ("edit_file", "multi_edit"):
+                yield Touch(path, "delete", root, whole=True, moved=True)
                 yield Touch(path, "write", root)
             else:
                 yield Touch(path, "write", root)
@@ -156,7 +154,7 @@ class Facts:
     @cached_property
     def hosts(self) -> set[str]:
         """The hosts in the arguments of a tool that uses the network."""
-        if self.tool.risk == "read" and not self.tool.schema:
+        if self.tool.risk == "read" and self.tool.schema is None:
             return set()
         found: set[str] = set()
         for key, text in _strings(self.arguments):
