@@ -50,14 +50,16 @@ def _index(snapshot: Snapshot) -> list[Layer]:
 
 
 def _text(file: RulesFile, number: int, limit: int) -> str:
-    lines = [f"## {number}. Rules of {_described(file)}"]
-    section = lead = ""
+    common = _common(file)
+    lines = [f"## {number}. Rules of {_described(file)}{f': {common}' if common else ''}"]
+    section, lead = common, ""
     size = 0
     for index, rule in enumerate(file.rules, 1):
         part = []
         if rule.section != section:
             section, lead = rule.section, ""
-            part.append(f"### {section}" if section else "###")
+            inner = section.removeprefix(common).removeprefix(" > ")
+            part.append(f"### {inner}" if inner else "###")
         if rule.lead != lead:
             lead = rule.lead
             part += [lead] if lead else []
@@ -68,6 +70,12 @@ def _text(file: RulesFile, number: int, limit: int) -> str:
             break
         lines += part
     return "\n".join(lines)
+
+
+def _common(file: RulesFile) -> str:
+    """Give the title of the whole file, if all its rules stand under one."""
+    titles = {rule.section.split(" > ")[0] for rule in file.rules}
+    return titles.pop() if len(titles) == 1 else ""
 
 
 def _described(file: RulesFile) -> str:

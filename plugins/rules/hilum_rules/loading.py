@@ -207,7 +207,7 @@ def _digest(data: bytes) -> str:
 
 def _short(lead: str) -> list[str]:
     """A line before a list counts as a title if it is short: ``You must never:``."""
-    return [line for line in lead.split("\n") if 0 < len(line.split()) <= SHORT_LEAD and meaning(line)]
+    return [line for line in lead.split("\n") if 0 < len(line.split()) <= SHORT_LEAD and meaning(line) is RuleType.HARD_CONSTRAINT]
 
 
 def load_rules(path: str | Path) -> RulesFile:
