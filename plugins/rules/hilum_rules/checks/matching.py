@@ -94,6 +94,8 @@ def _has(option: str, words: tuple[str, ...]) -> bool:
     if option.startswith("--"):
         return any(word == option or word.startswith(option + "=") or fnmatch.fnmatchcase(word, option) or _cut(word, option) for word in words[1:])
     have = {letter for word in words[1:] if re.fullmatch(r"-[A-Za-z]+", word) for letter in word[1:]}
+    if words[0].rpartition("/")[2] in ("rm", "cp", "ls"):
+        have |= {letter.lower() for letter in have if letter == "R"}
     long = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
     return all(letter in have or _LONG.get(letter, frozenset()) & long for letter in option[1:])
 
