@@ -26,7 +26,15 @@ def told(current: Current) -> list[str]:
 
 
 def test_everything_is_found_from_the_user_to_the_leaf(put: Put, current: Read, root: Path, home: Path) -> None:
-    put({"config/AGENTS.md": "- u1", "config/rules/a.md": "- u2", ".codex/AGENTS.md": "- u3", ".claude/CLAUDE.md": "- u4"}, home)
+    put(
+        {
+            "config/AGENTS.md": "- u1",
+            "config/rules/a.md": "- u2",
+            ".codex/AGENTS.md": "- u3",
+            ".claude/CLAUDE.md": "- u4",
+        },
+        home,
+    )
     put({".gemini/GEMINI.md": "- u5", ".config/opencode/AGENTS.md": "- u6"}, home)
     names = [
         "AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", ".claude/rules/x/r.md", "GEMINI.md", ".cursorrules",
@@ -34,7 +42,12 @@ def test_everything_is_found_from_the_user_to_the_leaf(put: Put, current: Read, 
     ]  # fmt: skip
     put({name: f"- {name}" for name in names})
     put({f"pkg/{name}": f"- pkg/{name}" for name in names})
-    put({".cursor/rules/in/c.mdc": "---\nalwaysApply: true\n---\n- mdc", ".cursor/rules/f/RULE.md": "---\nalwaysApply: true\n---\n- f"})
+    put(
+        {
+            ".cursor/rules/in/c.mdc": "---\nalwaysApply: true\n---\n- mdc",
+            ".cursor/rules/f/RULE.md": "---\nalwaysApply: true\n---\n- f",
+        }
+    )
     put({".github/instructions/i.instructions.md": "---\napplyTo: '**'\n---\n- i"})
     found = order(current("pkg", text=["- set"]))
     assert found == [
@@ -126,10 +139,17 @@ def test_settings_name_files_and_leave_some_out(put: Put, current: Read, home: P
 
 
 def test_imports_stand_in_their_places_with_their_own_lines(put: Put, current: Read) -> None:
-    put({"AGENTS.md": "# T\n\n## Safety\n\n@docs/safe.md\n\n- after, see @docs/more.md\n", "docs/safe.md": "\n- careful\n\n@sub/deep.md"})
+    put(
+        {
+            "AGENTS.md": "# T\n\n## Safety\n\n@docs/safe.md\n\n- after, see @docs/more.md\n",
+            "docs/safe.md": "\n- careful\n\n@sub/deep.md",
+        }
+    )
     put({"docs/sub/deep.md": "## Style\n- deep", "docs/more.md": "more"})
     rules = current()
-    assert [(rule.path, rule.line, rule.type.value[:4], rule.section, rule.sentence) for rule in rules.snapshot.bundle.rules] == [
+    assert [
+        (rule.path, rule.line, rule.type.value[:4], rule.section, rule.sentence) for rule in rules.snapshot.bundle.rules
+    ] == [
         ("docs/safe.md", 2, "hard", "T > Safety", "careful"),
         ("docs/sub/deep.md", 2, "hard", "T > Safety > Style", "deep"),
         ("AGENTS.md", 7, "hard", "T > Safety", "after, see @docs/more.md"),
@@ -172,14 +192,28 @@ def test_imports_do_not_leave_the_project(put: Put, current: Read, root: Path, h
 
 
 def test_the_user_allows_folders_to_import_from(put: Put, current: Read, home: Path) -> None:
-    put({"notes/style.md": "- noted", "config/AGENTS.md": "@shared/own.md\n@~/.claude/x.md", "config/shared/own.md": "- own"}, home)
+    put(
+        {
+            "notes/style.md": "- noted",
+            "config/AGENTS.md": "@shared/own.md\n@~/.claude/x.md",
+            "config/shared/own.md": "- own",
+        },
+        home,
+    )
     put({".claude/x.md": "- x"}, home)
     put({"AGENTS.md": "@~/notes/style.md"})
     assert sentences(current(import_from=["~/notes"])) == ["own", "x", "noted"]
 
 
 def test_what_is_no_file_of_rules_is_told(put: Put, current: Read, root: Path, home: Path) -> None:
-    put({"CLAUDE.md": b"\x7fELF\0\0binary", ".cursor/rules/note.md": "- no mdc", "GEMINI.md/x": "", "AGENTS.md": "- @gone.md @x/y @bob"})
+    put(
+        {
+            "CLAUDE.md": b"\x7fELF\0\0binary",
+            ".cursor/rules/note.md": "- no mdc",
+            "GEMINI.md/x": "",
+            "AGENTS.md": "- @gone.md @x/y @bob",
+        }
+    )
     put({"secret.md": "- secret"}, home)
     os.mkfifo(root / "CLAUDE.local.md")
     (root / ".cursorrules").symlink_to(home / "secret.md")
@@ -240,7 +274,9 @@ def test_names_cannot_forge_lines(put: Put, current: Read) -> None:
     assert file.path == ".cursor/rules/a<U+000B>b<U+202E>.mdc"
 
 
-def test_a_repository_of_somebody_else_above_is_left_alone(put: Put, current: Read, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_of_somebody_else_above_is_left_alone(
+    put: Put, current: Read, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put({"AGENTS.md": "- above", "pkg/AGENTS.md": "- mine"})
     real = os.stat
 
@@ -257,4 +293,6 @@ def test_a_repository_of_somebody_else_above_is_left_alone(put: Put, current: Re
 def test_a_missing_file_gives_a_problem_and_no_exception(tmp_path: Path) -> None:
     file = load_rules(tmp_path / "AGENTS.md")
     assert not file.rules
-    assert [(problem.fatal, problem.message) for problem in file.problems] == [(True, "Not read: There is no such file.")]
+    assert [(problem.fatal, problem.message) for problem in file.problems] == [
+        (True, "Not read: There is no such file.")
+    ]

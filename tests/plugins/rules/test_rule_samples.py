@@ -56,9 +56,17 @@ TABLE: list[tuple[str, Mode, tuple[str, ...], str, int, list[tuple[int, str]]]] 
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "mode", "globs", "description", "rules", "problems"), TABLE, ids=[row[0] for row in TABLE])
+@pytest.mark.parametrize(
+    ("name", "mode", "globs", "description", "rules", "problems"), TABLE, ids=[row[0] for row in TABLE]
+)
 def test_a_sample_is_read_as_it_is_meant(
-    samples: Path, name: str, mode: Mode, globs: tuple[str, ...], description: str, rules: int, problems: list[tuple[int, str]]
+    samples: Path,
+    name: str,
+    mode: Mode,
+    globs: tuple[str, ...],
+    description: str,
+    rules: int,
+    problems: list[tuple[int, str]],
 ) -> None:
     file = load_rules(samples / name)
     assert (file.mode, file.globs, file.description, len(file.rules)) == (mode, globs, description, rules)
@@ -84,7 +92,9 @@ def test_front_matter_that_unfolds_without_end_is_not_unfolded(samples: Path) ->
 
 def test_rules_have_their_lines_sections_and_types(samples: Path) -> None:
     file = load_rules(samples / "agents/AGENTS.md")
-    assert [(rule.line, rule.section.split(" > ")[-1], rule.type.value.split("_")[0], rule.sentence) for rule in file.rules] == [
+    assert [
+        (rule.line, rule.section.split(" > ")[-1], rule.type.value.split("_")[0], rule.sentence) for rule in file.rules
+    ] == [
         (3, "Project", "soft", "This is a service."),
         (7, "Commands", "soft", "Run before a commit:"),
         (15, "Safety", "hard", "Never edit files in `migrations/`."),
