@@ -19,7 +19,9 @@ MAX_NAMES = 40_000
 """Names that are looked at for patterns without a fixed place."""
 MAX_HELD = 400
 """Paths that are held; each costs the start of a command a mount."""
-_PASSED_OVER = frozenset(".git node_modules .venv venv __pycache__ .tox .mypy_cache .pytest_cache .ruff_cache target".split())
+_PASSED_OVER = frozenset(
+    ".git node_modules .venv venv __pycache__ .tox .mypy_cache .pytest_cache .ruff_cache target".split()
+)
 
 
 def guard_paths(rules: Iterable[Ruled], root: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -32,8 +34,15 @@ def guard_paths(rules: Iterable[Ruled], root: Path) -> tuple[tuple[str, ...], tu
         rules: The rules.
         root: Root of the workspace.
     """
-    bans = [ban for rule in rules for effect, ban in (rule.check.parts if rule.check else ()) if effect == "deny" and isinstance(ban, Paths)]
-    held = [ban for ban in bans if ban.actions >= WRITES and not ban.by_hand and not ban.outside and ban.patterns != ("**",)]
+    bans = [
+        ban
+        for rule in rules
+        for effect, ban in (rule.check.parts if rule.check else ())
+        if effect == "deny" and isinstance(ban, Paths)
+    ]
+    held = [
+        ban for ban in bans if ban.actions >= WRITES and not ban.by_hand and not ban.outside and ban.patterns != ("**",)
+    ]
     hidden = [ban for ban in bans if "read" in ban.actions and not ban.outside and ban.patterns != ("**",)]
     if not held and not hidden:
         return (), ()
@@ -89,7 +98,8 @@ def _matching(loose: list[tuple[str, tuple[str, ...]]], ground: Ground) -> list[
             meant = [
                 unless
                 for pattern, unless in loose
-                if fit_path(pattern, shown, strict=False) and not any(fit_path(each, shown, strict=False) for each in unless)
+                if fit_path(pattern, shown, strict=False)
+                and not any(fit_path(each, shown, strict=False) for each in unless)
             ]
             if not meant or (name in folders and all(meant)):
                 continue  # what is excepted may be in this folder: its files are held one by one
