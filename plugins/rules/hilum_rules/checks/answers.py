@@ -110,17 +110,19 @@ def may_load(rules: Iterable[Ruled], name_or_path: str, kind: str) -> str:
         name_or_path: The name of what would be loaded, or its path relative to the workspace.
         kind: The kind of session.
     """
-    wanted = name_or_path.replace("\\", "/").casefold()
+    wanted = name_or_path.replace("\\", "/").removeprefix("./")
     for rule in rules:
         for _, ban in rule.check.parts if rule.check else ():
-            if isinstance(ban, Contexts) and kind in ban.kinds and any(_same(name.casefold(), wanted) for name in ban.names):
+            if isinstance(ban, Contexts) and kind in ban.kinds and any(_same(name.removeprefix("./"), wanted) for name in ban.names):
                 return f"{quoted(rule)} keeps it out of {kind} sessions."
     return ""
 
 
 def _same(name: str, wanted: str) -> bool:
-    name = name.removeprefix("./")
-    last = wanted.rpartition("/")[2]
-    if name in ("memory.md", "memory") and wanted in ("memory", "long-term memory"):
+    """Whether what is loaded is what a rule names: a path, a pattern, a folder's content, or a file's name anywhere."""
+    if name.casefold() in ("memory.md", "memory") and wanted in ("memory", "long-term memory"):
         return True
-    return fnmatchcase(wanted, name) or wanted.endswith("/" + name) or ("/" not in name and fnmatchcase(last, name)) or wanted.startswith(name.rstrip("/") + "/")
+    low, plain = wanted.casefold(), name.casefold().rstrip("/")
+    if fnmatchcase(low, plain) or low.startswith(plain + "/"):
+        return True  # the file system may not tell upper from lower case
+    return wanted.endswith("/" + name) or ("/" not in name and fnmatchcase(wanted.rpartition("/")[2], name))

@@ -48,6 +48,8 @@ def script(command: SimpleCommand) -> str:
             return ""
         if name in ("make", "gmake", "npm", "npx", "jq", "sed", "gsed", "ssh", "vim", "vi", "nvim", "emacs", "sqlite3", "git"):
             return ""
+        if name.startswith(("python", "pypy")) and any(re.fullmatch(r"-[a-zA-Z]*[cm]", word) for word in command.words[1:]):
+            return ""
         found = operands(command.words[1:], "cefImMOoWX")
         given = found[0] if found else next(iter(command.reads), "")
     elif "/" in first:

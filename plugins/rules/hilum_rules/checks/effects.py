@@ -155,7 +155,7 @@ def _moved(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
     targets = _option(command.words[1:], "t", "--target-directory")
     sources, target = (given, targets[0]) if targets else (given[:-1], given[-1] if given else "")
     for source in sources:
-        yield Touch(source, "delete", None, whole=True)
+        yield Touch(source, "delete", None, whole=True, moved=True)
         yield Touch(os.path.join(target, os.path.basename(source.rstrip("/"))), "write", None)
     if target:
         yield Touch(target, "write", None)
@@ -270,7 +270,6 @@ def _downloaded(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
 def _archived(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
     words, name = command.words[1:], name_of(command)
     for path in [*_option(words, "C", "--directory"), *_option(words, "d", "--dir")]:
-        yield Touch(os.path.join(path, "…"), "write", None)
         yield Touch(path, "write", None)
     if name in ("tar", "bsdtar") and words and re.match(r"-?[a-zA-Z]*c", words[0]):
         yield from (Touch(path, "write", None) for path in _option(words, "f", "--file"))

@@ -83,17 +83,17 @@ def _matching(loose: list[tuple[str, tuple[str, ...]]], ground: Ground) -> list[
         folders[:] = sorted(name for name in folders if name not in _PASSED_OVER or name in lasts)
         seen += len(folders) + len(files)
         for name in (*list(folders), *files):
+            shown = os.path.relpath(os.path.join(base, name), ground.real)
             if not (bounded or likely.match(name)):
                 continue
-            shown = os.path.relpath(os.path.join(base, name), ground.real)
-            if not any(
-                fit_path(pattern, shown, strict=False) and not any(fit_path(each, shown, strict=False) for each in unless)
+            meant = [
+                unless
                 for pattern, unless in loose
-            ):
-                continue
+                if fit_path(pattern, shown, strict=False) and not any(fit_path(each, shown, strict=False) for each in unless)
+            ]
+            if not meant or (name in folders and all(meant)):
+                continue  # what is excepted may be in this folder: its files are held one by one
             if name in folders:
-                if bounded:
-                    continue  # what is excepted may be in it: its files are held one by one
                 folders.remove(name)
             found.append(os.path.realpath(os.path.join(base, name)))
         if seen > MAX_NAMES or len(found) >= MAX_HELD:

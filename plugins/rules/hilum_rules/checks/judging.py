@@ -73,12 +73,12 @@ def judge(rules: Iterable[Ruled], arguments: str, tool: Tool, root: Path) -> Ver
             if effect == "deny" and fit == "yes":
                 return deny(f"{quoted(rule)} forbids it: {what}. {_NEXT[type(ban)]}")
             if asked is None or (effect == "ask" and fit == "yes"):
-                doubt = "" if fit == "yes" else " It may be what the rule forbids."
-                asked = rule, f"{what}.{doubt}"
+                wants = "wants it confirmed" if effect == "ask" else "may forbid it, which cannot be told before it runs"
+                asked = rule, f"{wants}: {what}."
     if asked is None:
         return None
     rule, what = asked
-    return ask(f"{quoted(rule)} wants it confirmed: {what}", scope=f"rule {rule.path}:{rule.line}")
+    return ask(f"{quoted(rule)} {what}", scope=f"rule {rule.path}:{rule.line}")
 
 
 def quoted(rule: Ruled) -> str:

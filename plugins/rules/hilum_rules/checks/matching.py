@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 import re
 from functools import cache
 from typing import TYPE_CHECKING
@@ -31,9 +32,9 @@ def fit(ban: Commands, command: SimpleCommand) -> Fit:
     elif name_of(command).startswith("git-"):
         words = ("git", name_of(command)[4:], *words[1:])
     best: Fit = ""
-    for pattern in ban.patterns:
-        found = _fit(pattern, words)
-        if found == "yes" and not (ban.new and _installs_own(pattern, words)):
+    for pattern, given in ((pattern, given) for given in (words, *_run(command, words)) for pattern in ban.patterns):
+        found = _fit(pattern, given)
+        if found == "yes" and not (ban.new and _installs_own(pattern, given)):
             return "yes"
         best = best or ("maybe" if found == "maybe" else "")
     if any(code.mention(pattern).search(text) for text in code.texts(command) for pattern in ban.patterns if len(pattern) > 1 or _rare(pattern[0])):
@@ -48,6 +49,27 @@ def _expanded(command: SimpleCommand, words: tuple[str, ...]) -> tuple[str, ...]
         if word == "-c" and found and len(words) > 1 and words[1] == found[1]:
             return ("git", *found[2].split(), *words[2:])
     return words
+
+
+def _run(command: SimpleCommand, words: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Give what a command runs in its turn: `npx X`, `python -m X`, `bash X`."""
+    name, found = name_of(command), []
+    for number, word in enumerate(words[1:], 1):
+        if word == "-m" and name.startswith(("python", "pypy")) and number + 1 < len(words):
+            return [words[number + 1 :]]
+    if name in _RUNNERS:
+        rest = words[1:]
+        while rest and (rest[0].startswith("-") or rest[0] in ("exec", "dlx", "x", "run", "tool")):
+            rest = rest[1:]
+        found = [rest] if rest and (name not in _WITH_VERB or words[1] in ("exec", "dlx", "x", "tool")) else []
+    elif path := code.script(command):
+        at = next((n for n, word in enumerate(words) if path.endswith(word.removeprefix("./"))), len(words))
+        found = [(os.path.basename(path), *words[at + 1 :])]
+    return found
+
+
+_RUNNERS = frozenset("npx bunx pnpx uvx pnpm yarn npm pipx bun uv".split())
+_WITH_VERB = frozenset("pnpm yarn npm bun uv pipx".split())
 
 
 def _fit(pattern: tuple[str, ...], words: tuple[str, ...]) -> Fit:
@@ -72,6 +94,8 @@ def _has(option: str, words: tuple[str, ...]) -> bool:
     if option.startswith("--"):
         return any(word == option or word.startswith(option + "=") or fnmatch.fnmatchcase(word, option) or _cut(word, option) for word in words[1:])
     have = {letter for word in words[1:] if re.fullmatch(r"-[A-Za-z]+", word) for letter in word[1:]}
+    if words[0].rpartition("/")[2] in ("rm", "cp", "ls"):
+        have |= {letter.lower() for letter in have if letter == "R"}
     long = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
     return all(letter in have or _LONG.get(letter, frozenset()) & long for letter in option[1:])
 

@@ -37,7 +37,8 @@ class Paths:
     def __str__(self) -> str:
         what = "writing" if self.actions >= WRITES else " and ".join(_DONE[a] for a in _DONE if a in self.actions)
         what = f"reading and {what}" if what == "writing" and "read" in self.actions else what
-        where = "outside of the workspace" if self.outside else ", ".join(_plain(p) for p in self.patterns)
+        where = "files outside of the workspace" if self.outside else ", ".join(_plain(p) for p in self.patterns)
+        where = "files" if self.patterns == ("**",) else f"files in {where}" if what == "creating" else where
         but = f", except {', '.join(_plain(p) for p in self.unless)}" if self.unless else ""
         return f"{what} {where}{but}{' by hand' if self.by_hand else ''}"
 
@@ -58,7 +59,7 @@ class Commands:
 
     def __str__(self) -> str:
         where = "" if self.folder == "." else f" in {self.folder}"
-        listed = [f"`{' '.join(words)}`" for words in self.patterns[:4]]
+        listed = [f"`{' '.join(words).removeprefix('* ')}`" for words in self.patterns[:4]]
         return f"the command {' or '.join(listed)}{' and its like' if len(self.patterns) > 4 else ''}{where}"
 
 
@@ -162,4 +163,4 @@ class Compiled:
 
 
 def _plain(pattern: str) -> str:
-    return pattern if pattern.startswith(("//", "~/")) else pattern.removeprefix("/")
+    return pattern.removeprefix("/")

@@ -21,6 +21,8 @@ _NET = frozenset(
     nslookup host whois traceroute mtr nmap rsync mosh openssl wscat websocat grpcurl hey ab wrk git-remote-https youtube-dl yt-dlp
     rclone s3cmd mysql psql redis-cli mongosh""".split()
 )
+# Programs that only show, look for or replace what they are given.
+_TEXT = frozenset("echo printf grep egrep fgrep rg ag ack sed gsed awk gawk cat tee jq yq gh glab perl tr cut sort diff".split())
 _GIT_NET = frozenset("clone fetch pull push ls-remote submodule send-pack fetch-pack lfs remote".split())
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>`|;)]+", re.IGNORECASE)
 _LOCAL = ("localhost", "localhost.localdomain", "ip6-localhost", "host.docker.internal")
@@ -97,8 +99,10 @@ def fit(ban: Hosts, command: SimpleCommand) -> Fit:
         return _git(ban, git_words(words)[0], everything)
     if name in _NET or name == "/dev/tcp":
         return _net(ban, command, everything)
-    if installs(words):
-        return "yes" if "*" in ban.names or fit_text(ban, everything) else ""
+    if installs(words) and ("*" in ban.names or fit_text(ban, everything)):
+        return "yes"
+    if name not in _TEXT and any(bans(ban, host) for word in words[1:] for host in named(word)):
+        return "yes"
     if any(path.startswith(("/dev/tcp/", "/dev/udp/")) and bans(ban, plain(path.split("/")[3])) for path in (*command.writes, *command.reads)):
         return "yes"
     if any(fit_text(ban, text) and ("*" not in ban.names or _ADDRESS.search(text)) for text in code.texts(command)):

@@ -31,6 +31,7 @@ class Touch:
         whole: With a folder, all that is in it is meant.
         by_hand: Its content is written by the call itself, not by a program that makes the file.
         contents: A folder whose content is put there, file by file.
+        moved: It is deleted here because it is put elsewhere.
     """
 
     path: str
@@ -39,6 +40,7 @@ class Touch:
     whole: bool = False
     by_hand: bool = True
     contents: str = ""
+    moved: bool = False
 
 
 @attrs.define(slots=False)
@@ -54,7 +56,7 @@ class Ground:
 
     def fit(self, ban: Paths, touch: Touch) -> Fit:
         """Tell whether a ban means what is touched."""
-        if ban.by_hand and not touch.by_hand:
+        if (ban.by_hand and not touch.by_hand) or (touch.moved and ban.patterns == ("**",)):
             return ""
         if UNKNOWN in touch.path or (touch.cwd is None and not touch.path.startswith(("/", "~"))):
             return self._unknown(ban, touch)
@@ -126,7 +128,7 @@ class Ground:
         from hilum_guard import fit_path
 
         if ban.outside:
-            return form.startswith("/") and not _scratch(form)
+            return form.startswith("/") and not _scratch(form, self.real)
         if form == ".":
             return False
         if ban.patterns == ("**",) and form.startswith("/"):
@@ -159,6 +161,10 @@ class Ground:
         if touch.action != "write" and touch.action not in ban.actions:
             return ""
         path = touch.path
+        if touch.action == "read":
+            # Programs are given much that only the run tells; what may not be read at all, the sandbox hides.
+            guessed = attrs.evolve(touch, path=path.replace(UNKNOWN, "x"), cwd=touch.cwd or self.real)
+            return "maybe" if path.strip(UNKNOWN) and self.fit(ban, guessed) else ""
         if ban.outside:
             return "maybe" if path.startswith(("/", UNKNOWN, "~")) else ""
         known = path.partition(UNKNOWN)[0]
@@ -194,12 +200,15 @@ def _only(pattern: str, form: str) -> bool:
     return pattern.endswith("/**") and _folded(form) == _folded(pattern[:-3].lstrip("/")) and not form.startswith("/")
 
 
-def _scratch(path: str) -> bool:
+def _scratch(path: str, root: str) -> bool:
     """Whether a path is where everybody puts what is thrown away: nobody means it when they say "outside"."""
     import tempfile
 
-    folders = ("/tmp", "/var/tmp", "/dev", "/private/tmp", os.path.realpath(tempfile.gettempdir()))
-    return any(path == folder or path.startswith(folder + "/") for folder in folders)
+    for folder in ("/tmp", "/var/tmp", "/dev", "/private/tmp", os.path.realpath(tempfile.gettempdir())):
+        if path == folder or path.startswith(folder + "/"):
+            beside = os.path.dirname(root)  # what lies beside a workspace is somebody's, wherever that is
+            return beside == folder or not path.startswith(beside + "/")
+    return False
 
 
 def _walk(folder: str) -> Iterator[str]:

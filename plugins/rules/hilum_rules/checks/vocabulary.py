@@ -59,9 +59,6 @@ SAME_OPTIONS: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = (
     (("git", "commit"), "-n", ("--no-verify",)),
     (("git", "push"), "--delete", ("-d", ":*")),
     (("git", "branch"), "-D", ("--delete",)),
-    (("git", "clean"), "-fd", ("-df", "-fdx", "-xfd", "-ffd", "-ffdx", "-fxd", "-dfx")),
-    (("rm",), "-rf", ("-fr", "-r", "-R", "--recursive", "-Rf", "-fR", "-rfv", "-vrf")),
-    (("rm",), "-r", ("-rf", "-fr", "-R", "--recursive", "-Rf", "-fR")),
 )
 
 GIT_COMMIT = (("git", "commit"), ("git", "commit-tree"), ("git", "am"), ("git", "cherry-pick"), ("git", "revert"))
