@@ -18,19 +18,52 @@ HARD, SOFT, IDENTITY = RuleType
 @pytest.mark.parametrize(
     ("title", "kind"),
     [
-        ("安全准则", HARD), ("外部操作", HARD), ("红线", HARD), ("禁止事项", HARD), ("必须遵守", HARD),
-        ("Safety", HARD), ("3. Security considerations", HARD), ("🔒 **SECURITY**", HARD), ("External actions", HARD),
-        ("Hard rules", HARD), ("Never", HARD), ("You MUST NOT", HARD), ("Forbidden", HARD), ("Boundaries", HARD),
-        ("Constraints", HARD), ("Red lines:", HARD), ("Don’t", HARD), ("Critical Rules (read first)", HARD), ("DO NOT", HARD),
-        ("避免三连击", SOFT), ("表情反应", SOFT), ("记忆系统", SOFT), ("Memory", SOFT), ("Reactions", SOFT),
-        ("Avoid triple texting", SOFT), ("Type Safety", SOFT), ("Memory safety", SOFT), ("Do's and Don'ts", SOFT),
+        ("安全准则", HARD),
+        ("外部操作", HARD),
+        ("红线", HARD),
+        ("禁止事项", HARD),
+        ("必须遵守", HARD),
+        ("Safety", HARD),
+        ("3. Security considerations", HARD),
+        ("🔒 **SECURITY**", HARD),
+        ("External actions", HARD),
+        ("Hard rules", HARD),
+        ("Never", HARD),
+        ("You MUST NOT", HARD),
+        ("Forbidden", HARD),
+        ("Boundaries", HARD),
+        ("Constraints", HARD),
+        ("Red lines:", HARD),
+        ("Don’t", HARD),
+        ("Critical Rules (read first)", HARD),
+        ("DO NOT", HARD),
+        ("避免三连击", SOFT),
+        ("表情反应", SOFT),
+        ("记忆系统", SOFT),
+        ("Memory", SOFT),
+        ("Reactions", SOFT),
+        ("Avoid triple texting", SOFT),
+        ("Type Safety", SOFT),
+        ("Memory safety", SOFT),
+        ("Do's and Don'ts", SOFT),
         ("Error boundaries", SOFT),
-        ("首次启动", IDENTITY), ("First run", IDENTITY), ("Who you are", IDENTITY), ("Persona", IDENTITY), ("你的角色", IDENTITY),
-        ("Code style", None), ("Testing", None), ("User roles and access", None), ("Musty books", None), ("构建", None),
-        ("Never let a title that is a long sentence of its own say anything about all that stands below it, whatever it may say"
-         " in the words it has", None),
+        ("首次启动", IDENTITY),
+        ("First run", IDENTITY),
+        ("Who you are", IDENTITY),
+        ("Persona", IDENTITY),
+        ("你的角色", IDENTITY),
+        ("Code style", None),
+        ("Testing", None),
+        ("User roles and access", None),
+        ("Musty books", None),
+        ("构建", None),
+        (
+            "Never let a title that is a long sentence of its own say anything about all that stands below it,"
+            " whatever it may say in the words it has",
+            None,
+        ),
     ],
-)  # fmt: skip
+)
 def test_titles_say_what_stands_below(title: str, kind: RuleType | None) -> None:
     assert meaning(title) is kind
 
@@ -115,10 +148,46 @@ def test_revealing_keeps_lines_and_plain_text() -> None:
 
 
 PIECES = st.sampled_from(
-    ["# T", "## 安全", "- item", "  - inner", "\t- tab", "1. one", "   more", "text words", "", "", "```", "~~~py", "> quote",
-     "| a | b |", "|---|---|", "| 1 | 2 |", "<!-- c -->", "<!--", "-->", "enforce: deny write x", "---", "===", "**Bold**", "<tag>",
-     "</tag>", "@a.md", "    indented", "lead:", "\u200bhid", "* * *", "#x", "##y", "-", "1)", "•z", "`<!--`", "\ufeff"]
-)  # fmt: skip
+    [
+        "# T",
+        "## 安全",
+        "- item",
+        "  - inner",
+        "\t- tab",
+        "1. one",
+        "   more",
+        "text words",
+        "",
+        "",
+        "```",
+        "~~~py",
+        "> quote",
+        "| a | b |",
+        "|---|---|",
+        "| 1 | 2 |",
+        "<!-- c -->",
+        "<!--",
+        "-->",
+        "enforce: deny write x",
+        "---",
+        "===",
+        "**Bold**",
+        "<tag>",
+        "</tag>",
+        "@a.md",
+        "    indented",
+        "lead:",
+        "\u200bhid",
+        "* * *",
+        "#x",
+        "##y",
+        "-",
+        "1)",
+        "•z",
+        "`<!--`",
+        "\ufeff",
+    ]
+)
 WORD = re.compile(r"[^\W_]+")
 
 
@@ -130,8 +199,10 @@ def words(found: list[Draft]) -> set[str]:
 @settings(max_examples=400, deadline=None)
 @given(st.lists(PIECES, max_size=30))
 def test_no_line_gets_lost_whatever_stands_around_it(pieces: list[str]) -> None:
-    lines = [f"{piece} w{number}" if piece.strip() in ("text words", "- item", "1. one", "  - inner", "•z") else piece
-             for number, piece in enumerate(pieces)]  # fmt: skip
+    lines = [
+        f"{piece} w{number}" if piece.strip() in ("text words", "- item", "1. one", "  - inner", "•z") else piece
+        for number, piece in enumerate(pieces)
+    ]
     found, problems = drafts("\n".join(lines))
     told = {line for line, message in problems if "left out" in message}
     inside = set()

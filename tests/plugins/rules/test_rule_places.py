@@ -37,9 +37,15 @@ def test_everything_is_found_from_the_user_to_the_leaf(put: Put, current: Read, 
     )
     put({".gemini/GEMINI.md": "- u5", ".config/opencode/AGENTS.md": "- u6"}, home)
     names = [
-        "AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", ".claude/rules/x/r.md", "GEMINI.md", ".cursorrules",
-        ".github/copilot-instructions.md", "CLAUDE.local.md",
-    ]  # fmt: skip
+        "AGENTS.md",
+        "CLAUDE.md",
+        ".claude/CLAUDE.md",
+        ".claude/rules/x/r.md",
+        "GEMINI.md",
+        ".cursorrules",
+        ".github/copilot-instructions.md",
+        "CLAUDE.local.md",
+    ]
     put({name: f"- {name}" for name in names})
     put({f"pkg/{name}": f"- pkg/{name}" for name in names})
     put(
@@ -51,14 +57,33 @@ def test_everything_is_found_from_the_user_to_the_leaf(put: Put, current: Read, 
     put({".github/instructions/i.instructions.md": "---\napplyTo: '**'\n---\n- i"})
     found = order(current("pkg", text=["- set"]))
     assert found == [
-        "~/config/AGENTS.md", "~/config/rules/a.md", "~/.codex/AGENTS.md", "~/.config/opencode/AGENTS.md", "~/.claude/CLAUDE.md",
-        "~/.gemini/GEMINI.md", "settings: rules.text 1",
-        "../AGENTS.md", "../CLAUDE.md", "../.claude/CLAUDE.md", "../.claude/rules/x/r.md", "../GEMINI.md", "../.cursorrules",
-        "../.cursor/rules/f/RULE.md", "../.cursor/rules/in/c.mdc", "../.github/copilot-instructions.md",
-        "../.github/instructions/i.instructions.md", "../CLAUDE.local.md",
-        "AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", ".claude/rules/x/r.md", "GEMINI.md", ".cursorrules",
-        ".github/copilot-instructions.md", "CLAUDE.local.md",
-    ]  # fmt: skip
+        "~/config/AGENTS.md",
+        "~/config/rules/a.md",
+        "~/.codex/AGENTS.md",
+        "~/.config/opencode/AGENTS.md",
+        "~/.claude/CLAUDE.md",
+        "~/.gemini/GEMINI.md",
+        "settings: rules.text 1",
+        "../AGENTS.md",
+        "../CLAUDE.md",
+        "../.claude/CLAUDE.md",
+        "../.claude/rules/x/r.md",
+        "../GEMINI.md",
+        "../.cursorrules",
+        "../.cursor/rules/f/RULE.md",
+        "../.cursor/rules/in/c.mdc",
+        "../.github/copilot-instructions.md",
+        "../.github/instructions/i.instructions.md",
+        "../CLAUDE.local.md",
+        "AGENTS.md",
+        "CLAUDE.md",
+        ".claude/CLAUDE.md",
+        ".claude/rules/x/r.md",
+        "GEMINI.md",
+        ".cursorrules",
+        ".github/copilot-instructions.md",
+        "CLAUDE.local.md",
+    ]
     assert order(current("pkg", homes=False))[:2] == ["~/config/AGENTS.md", "~/config/rules/a.md"]
     assert "~/.codex/AGENTS.md" not in order(current("pkg", homes=False))
 
@@ -83,8 +108,9 @@ def test_the_same_text_in_two_subtrees_holds_in_both(put: Put, current: Read) ->
     rules = current()
     rules.touch(["a/deep/x.py", "b/x.py"])
     assert [(rule.path, str(rule.folder)) for rule in rules.snapshot.bundle.rules] == [
-        ("a/AGENTS.md", "a"), ("b/AGENTS.md", "b")
-    ]  # fmt: skip
+        ("a/AGENTS.md", "a"),
+        ("b/AGENTS.md", "b"),
+    ]
 
 
 def test_nested_folders_come_with_the_first_touch(put: Put, current: Read, root: Path) -> None:
@@ -102,10 +128,15 @@ def test_nested_folders_come_with_the_first_touch(put: Put, current: Read, root:
 @pytest.mark.parametrize(
     ("globs", "path", "plays"),
     [
-        ("*.ts", "src/a.ts", True), ("**/*.{ts,tsx}", "a.tsx", True), ("src/**", "src/x/y", True), ("src/**", "lib/src.py", False),
-        ("./src/*.py", "src/a.py", True), ("*.ts", "a.tsx", False), ("docs/", "docs/a.md", True),
+        ("*.ts", "src/a.ts", True),
+        ("**/*.{ts,tsx}", "a.tsx", True),
+        ("src/**", "src/x/y", True),
+        ("src/**", "lib/src.py", False),
+        ("./src/*.py", "src/a.py", True),
+        ("*.ts", "a.tsx", False),
+        ("docs/", "docs/a.md", True),
     ],
-)  # fmt: skip
+)
 def test_globs_bring_files_into_play(put: Put, current: Read, globs: str, path: str, plays: bool) -> None:
     put({".cursor/rules/r.mdc": f"---\nglobs: {globs}\n---\n- r"})
     rules = current()
@@ -225,10 +256,15 @@ def test_what_is_no_file_of_rules_is_told(put: Put, current: Read, root: Path, h
     assert sentences(rules) == ["@gone.md @x/y @bob"]
     lines = "\n".join(told(rules))
     for words in (
-        "CLAUDE.md: Not read: It is a binary file.", "GEMINI.md: Not read: It is a folder", "CLAUDE.local.md: Not read:",
-        ".cursorrules: Not read: It is a link that leads out of the project.", "copilot-instructions.md: Not read: There is no",
-        ".cursor/rules/note.md: Not read: here only", ".cursor/rules/s.mdc: Not read", "AGENTS.md:1: @gone.md is not imported",
-    ):  # fmt: skip
+        "CLAUDE.md: Not read: It is a binary file.",
+        "GEMINI.md: Not read: It is a folder",
+        "CLAUDE.local.md: Not read:",
+        ".cursorrules: Not read: It is a link that leads out of the project.",
+        "copilot-instructions.md: Not read: There is no",
+        ".cursor/rules/note.md: Not read: here only",
+        ".cursor/rules/s.mdc: Not read",
+        "AGENTS.md:1: @gone.md is not imported",
+    ):
         assert words in lines
     assert len(told(rules)) == 8
 

@@ -114,9 +114,15 @@ def test_rules_have_their_lines_sections_and_types(samples: Path) -> None:
 def test_chinese_headings_have_the_types_of_the_requirement(samples: Path) -> None:
     file = load_rules(samples / "agents/chinese.md")
     assert [rule.type.value for rule in file.rules] == [
-        "hard_constraint", "hard_constraint", "hard_constraint", "soft_guideline", "soft_guideline", "soft_guideline", "identity",
+        "hard_constraint",
+        "hard_constraint",
+        "hard_constraint",
         "soft_guideline",
-    ]  # fmt: skip
+        "soft_guideline",
+        "soft_guideline",
+        "identity",
+        "soft_guideline",
+    ]
     assert [rule.line for rule in file.rules] == [5, 6, 10, 14, 18, 22, 26, 30]
 
 

@@ -88,8 +88,12 @@ async def test_without_rules_nothing_is_said(bench) -> None:
 
 async def test_after_a_round_there_is_one_short_reminder_that_is_always_the_same(bench) -> None:
     look = use("read_file", path="AGENTS.md")
-    b = await bench(hilum_rules, hilum_files, answers=[look, use("read_file", path="AGENTS.md", start_line=2), "ok"],
-                    files={"AGENTS.md": RULES})  # fmt: skip
+    b = await bench(
+        hilum_rules,
+        hilum_files,
+        answers=[look, use("read_file", path="AGENTS.md", start_line=2), "ok"],
+        files={"AGENTS.md": RULES},
+    )
     await b.run("Hi")
     (first,), (second,) = notes(b)
     assert first == second
@@ -100,9 +104,12 @@ async def test_after_a_round_there_is_one_short_reminder_that_is_always_the_same
 async def test_a_change_holds_from_the_next_turn_and_resends_that_file_only(bench) -> None:
     new = RULES.replace("Use tabs.", "Use spaces.").replace("Be careful.", "Never read `secrets/`.")
     b = await bench(
-        hilum_rules, hilum_files, Edits(AGENTS__md=new), answers=[use("elsewhere", number=0), use("read_file", path="secrets/a"), "ok", "ok"],
+        hilum_rules,
+        hilum_files,
+        Edits(AGENTS__md=new),
+        answers=[use("elsewhere", number=0), use("read_file", path="secrets/a"), "ok", "ok"],
         files={"AGENTS.md": RULES, "CLAUDE.md": "- Answer briefly.", "secrets/a": "s"},
-    )  # fmt: skip
+    )
     await b.run("Hi")
     (change,) = [note for note in notes(b)[0] if "changed" in note]
     assert "1.3 Use spaces." in change
@@ -127,15 +134,23 @@ async def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(bench, mo
     monkeypatch.setattr(
         reading, "_stamp", lambda status: real(status)._replace(changed=0, modified=status.st_mtime_ns // 10**9 * 10**9)
     )
-    b = await bench(hilum_rules, Edits(AGENTS__md="- Use tabz.\n"), answers=[use("elsewhere", number=0), "ok"],
-                    files={"AGENTS.md": "- Use tabs.\n"})  # fmt: skip
+    b = await bench(
+        hilum_rules,
+        Edits(AGENTS__md="- Use tabz.\n"),
+        answers=[use("elsewhere", number=0), "ok"],
+        files={"AGENTS.md": "- Use tabs.\n"},
+    )
     await b.run("Hi")
     assert any("tabz" in note for note in notes(b)[0])
 
 
 async def test_a_file_that_goes_in_the_middle_takes_its_rules_along(bench) -> None:
-    b = await bench(hilum_rules, Edits(CLAUDE__md=None, GEMINI__md="- new\n"), answers=[use("elsewhere", number=0), use("elsewhere", number=1), "ok"],
-                    files={"AGENTS.md": RULES, "CLAUDE.md": "- Answer briefly."})  # fmt: skip
+    b = await bench(
+        hilum_rules,
+        Edits(CLAUDE__md=None, GEMINI__md="- new\n"),
+        answers=[use("elsewhere", number=0), use("elsewhere", number=1), "ok"],
+        files={"AGENTS.md": RULES, "CLAUDE.md": "- Answer briefly."},
+    )
     await b.run("Hi")
     assert any("'rules CLAUDE.md' no longer holds." in note for note in notes(b)[0])
     assert any("3.1 new" in note for note in notes(b)[1])
@@ -145,9 +160,11 @@ async def test_a_file_that_goes_in_the_middle_takes_its_rules_along(bench) -> No
 async def test_nested_rules_come_with_the_first_touch_and_hold_for_that_very_call(bench) -> None:
     nested = "## Hard rules\n- Never edit `gen.py`.\n- Look around.\n"
     b = await bench(
-        hilum_rules, hilum_files, answers=[use("write_file", path="sub/gen.py", content="x"), "ok", "ok"],
+        hilum_rules,
+        hilum_files,
+        answers=[use("write_file", path="sub/gen.py", content="x"), "ok", "ok"],
         files={"AGENTS.md": RULES, "sub/AGENTS.md": nested, "sub/x": ""},
-    )  # fmt: skip
+    )
     await b.run("Hi")
     assert list(sealed(b)[0]) == ["rules", "rules AGENTS.md"]
     assert b.result("write_file").code == "E_DENIED"
@@ -176,9 +193,11 @@ async def test_rules_for_files_come_with_the_prompt_that_names_one_or_the_editor
 
 async def test_rules_to_ask_for_are_listed_and_hold_once_read(bench) -> None:
     b = await bench(
-        hilum_rules, hilum_files, answers=[use("read_file", path=".cursor/rules/db.mdc"), "ok"],
+        hilum_rules,
+        hilum_files,
+        answers=[use("read_file", path=".cursor/rules/db.mdc"), "ok"],
         files={".cursor/rules/db.mdc": "---\ndescription: Work on the database\n---\n- Index."},
-    )  # fmt: skip
+    )
     await b.run("Hi")
     assert "- .cursor/rules/db.mdc: Work on the database" in sealed(b)[0]["rules to ask for"]
     assert any("1.1 Index." in note for note in notes(b)[0])
@@ -187,8 +206,14 @@ async def test_rules_to_ask_for_are_listed_and_hold_once_read(bench) -> None:
 async def test_a_resumed_session_keeps_the_rules_of_folders_it_was_in(tmp_path: Path) -> None:
     store = MemoryStore()
     files = {"AGENTS.md": RULES, "sub/AGENTS.md": "- nested", "sub/x": "x"}
-    async with open_bench(hilum_rules, hilum_files, folder=tmp_path, store=store, files=files,
-                          answers=[use("read_file", path="sub/x"), "ok"]) as b:  # fmt: skip
+    async with open_bench(
+        hilum_rules,
+        hilum_files,
+        folder=tmp_path,
+        store=store,
+        files=files,
+        answers=[use("read_file", path="sub/x"), "ok"],
+    ) as b:
         await b.run("Hi")
         session = b.session.id
     async with open_bench(hilum_rules, hilum_files, folder=tmp_path, store=store, resume=session, answers=["ok"]) as b:
@@ -197,9 +222,19 @@ async def test_a_resumed_session_keeps_the_rules_of_folders_it_was_in(tmp_path: 
 
 
 async def test_an_agent_does_not_rewrite_the_rules_that_hold_it_unasked(bench) -> None:
-    b = await bench(hilum_rules, hilum_files, answers=[use("read_file", path="AGENTS.md"), use("write_file", path="AGENTS.md", content="- free"),
-                    use("read_file", path="CLAUDE.md"), use("write_file", path="CLAUDE.md", content="- other"), "ok"],
-                    files={"AGENTS.md": RULES, "CLAUDE.md": "- soft"}, kind="headless")  # fmt: skip
+    b = await bench(
+        hilum_rules,
+        hilum_files,
+        answers=[
+            use("read_file", path="AGENTS.md"),
+            use("write_file", path="AGENTS.md", content="- free"),
+            use("read_file", path="CLAUDE.md"),
+            use("write_file", path="CLAUDE.md", content="- other"),
+            "ok",
+        ],
+        files={"AGENTS.md": RULES, "CLAUDE.md": "- soft"},
+        kind="headless",
+    )
     await b.run("Hi")
     codes = [result.code for result in b.results if result.name == "write_file"]
     assert codes[0]
@@ -210,8 +245,13 @@ async def test_an_agent_does_not_rewrite_the_rules_that_hold_it_unasked(bench) -
 async def test_what_is_not_for_this_kind_of_session_is_not_loaded(bench) -> None:
     text = "## Hard rules\n\n- Do not load `MEMORY.md` in shared sessions.\n"
     for kind, denied in (("shared", True), ("main", False)):
-        b = await bench(hilum_rules, hilum_files, answers=[use("read_file", path="MEMORY.md"), "ok"],
-                        files={"AGENTS.md": text, "MEMORY.md": "secret"}, kind=kind)  # fmt: skip
+        b = await bench(
+            hilum_rules,
+            hilum_files,
+            answers=[use("read_file", path="MEMORY.md"), "ok"],
+            files={"AGENTS.md": text, "MEMORY.md": "secret"},
+            kind=kind,
+        )
         await b.run("Hi")
         assert bool(b.session.half(Rules).refusal("MEMORY.md")) is denied
         assert (b.result("read_file").code == "E_DENIED") is denied
@@ -227,8 +267,13 @@ async def test_a_final_answer_that_a_rule_forbids_goes_back(bench) -> None:
 
 async def test_rules_beyond_the_limit_are_enforced_and_said_not_to_be_shown(bench) -> None:
     text = "## Safety\n" + "".join(f"- Never edit files in `dir{n}/`.\n" for n in range(100))
-    b = await bench(hilum_rules, hilum_files, answers=[use("write_file", path="dir99/x", content=""), "ok"],
-                    files={"AGENTS.md": text}, settings={"rules.prompt_limit": 1_000})  # fmt: skip
+    b = await bench(
+        hilum_rules,
+        hilum_files,
+        answers=[use("write_file", path="dir99/x", content=""), "ok"],
+        files={"AGENTS.md": text},
+        settings={"rules.prompt_limit": 1_000},
+    )
     await b.run("Hi")
     shown = sealed(b)[0]["rules AGENTS.md"]
     assert len(shown) < 1_200
@@ -242,7 +287,7 @@ async def test_a_project_cannot_change_the_settings_of_rules(tmp_path: Path) -> 
     project = tmp_path / "workspace"
     (project / ".hilum").mkdir(parents=True)
     (project / ".hilum" / "settings.toml").write_text('[rules]\nskip = ["AGENTS.md"]\n')
-    with pytest.raises(SettingsError, match="rules.skip"):
+    with pytest.raises(SettingsError, match=r"rules\.skip"):
         async with open_bench(hilum_rules, folder=tmp_path):
             pass  # pragma: no cover
 
