@@ -259,7 +259,7 @@ async def test_an_answer_that_a_rule_forbids_goes_back_to_the_model() -> None:
 # --- what the sandbox is asked to hold ----------------------------------------------------------------------------------
 
 
-def test_only_what_refuses_every_way_of_writing_is_held(root: Path, rules: list[Any]) -> None:
+def test_what_may_not_be_written_at_all_is_held(root: Path, rules: list[Any]) -> None:
     held, hidden = guard_paths(rules, root)
     shown = sorted(os.path.relpath(path, root) for path in held if Path(path).is_relative_to(root))
     assert shown == [
@@ -271,3 +271,12 @@ def test_only_what_refuses_every_way_of_writing_is_held(root: Path, rules: list[
 
 def test_nothing_is_looked_for_without_rules_on_paths(root: Path) -> None:
     assert guard_paths([Ruled("Do not commit.")], root) == ((), ())
+
+
+def test_where_files_may_be_made_those_that_are_there_are_held(root: Path) -> None:
+    rule = Ruled("Never edit files in `migrations/`. Create a new migration instead.")
+    held, _ = guard_paths([rule], root)
+    shown = sorted(os.path.relpath(path, root) for path in held)
+    assert shown == ["app/migrations/0001.py", "incoming/migrations/0001.py", "migrations/0001.py"]
+    assert shell("touch migrations/0002.py", root, rule) == ""
+    assert shell("touch migrations/0001.py", root, rule) == "deny"

@@ -131,6 +131,8 @@ def _action(text: str, reading: Reading) -> Ban | None:
         verbs = re.split(r"、|，|和|或者?|及|与|/", found["verb"])
         does = frozenset[Action]().union(*(_VERBS[verb] for verb in verbs))
         hand = bool(found["hand"]) or any(verb.startswith("手") for verb in verbs)
+        if does >= WRITES and (beyond := _beyond(found["what"], reading)):
+            return beyond
         return _files(found["what"], does, reading, hand=hand)
     return None
 
@@ -148,6 +150,14 @@ def _acts() -> dict[str, re.Pattern[str]]:
             rf"(?P<hand>手动|手工|直接)?(?P<verb>(?:{verb})(?:(?:、|，|和|或者?|及|与|/)(?:{verb}))*)\s*(?P<what>.*{_A}.*?)"
         ),
     }
+
+
+def _beyond(text: str, reading: Reading) -> Paths | None:
+    """Read ``⟦0⟧ 以外的任何文件``: only there may be written."""
+    found = re.fullmatch(
+        rf"(?P<list>{_LIST})\s*(?:目录|文件夹)?(?:以|之)外的?(?:任何|所有|其他)*(?:文件|内容|代码)", text.strip()
+    )
+    return reading.beyond(found["list"]) if found else None
 
 
 def _files(

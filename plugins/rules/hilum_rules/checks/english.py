@@ -29,7 +29,7 @@ _WITHOUT = (
 _UNLESS = (
     rf",?\s+(?:unless|until)\s+(?:(?:{_USER}|you(?:'re| are| have been| were)?|i|it is|it's|they)\s+)?(?:(?:is|are|has|have|was|have been|been)\s+)?"
     r"(?:explicitly\s+|specifically\s+|expressly\s+|directly\s+)?(?:ask(?:s|ed)?|request(?:s|ed)?|tell(?:s)?|told|instruct(?:s|ed)?|approve(?:s|d)?"
-    rf"|confirm(?:s|ed)?|authori[sz]ed?)(?:\s+(?:explicitly|to|you|you to|to do so|you to do so|by {_USER}|for it|it|so|otherwise))*"
+    rf"|confirm(?:s|ed)?|authori[sz]ed?)(?:\s+(?:explicitly|to|you|you to|to do so|you to do so|by {_USER}|for it|it|so|otherwise|a commit|one|this))*"
 )
 _OWN = r"\s+(?:automatically|on your own|proactively|on your own initiative|unprompted)"
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hilum_rules.checks.model import WRITES, Paths
-from hilum_rules.checks.touches import Ground
+from hilum_rules.checks.model import Paths
+from hilum_rules.checks.touches import Ground, Touch
 
 if TYPE_CHECKING:
     from hilum_rules.checks.judging import Ruled
@@ -27,8 +27,8 @@ _PASSED_OVER = frozenset(
 def guard_paths(rules: Iterable[Ruled], root: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Give the paths that commands must not be able to write, and those they must not be able to read. Blocks.
 
-    Only what exists can be held, and only bans that refuse every way of writing: of a ban that lets files be made, or that
-    only means editing by hand, the programs that may do it are not known.
+    Only what exists can be held, and not what is only meant by hand: the programs that may write it are not known. Where
+    files may be made, those that are there are held.
 
     Args:
         rules: The rules.
@@ -52,19 +52,34 @@ def guard_paths(rules: Iterable[Ruled], root: Path) -> tuple[tuple[str, ...], tu
 
 def _existing(bans: list[Paths], ground: Ground) -> list[str]:
     found: dict[str, None] = {}
-    loose = []
+    loose: list[tuple[str, tuple[str, ...], Paths]] = []
     for ban in bans:
         for pattern in ban.patterns:
             if (place := _place(pattern, ground)) is None:
-                loose.append((pattern, ban.unless))
+                loose.append((pattern, ban.unless, ban))
             elif os.path.lexists(place) and not ban.unless:
-                found.setdefault(os.path.realpath(place))
+                found |= dict.fromkeys(_parts(os.path.realpath(place), ban))
             elif ban.unless:
-                loose.append((pattern, ban.unless))
+                loose.append((pattern, ban.unless, ban))
     if loose:
-        for path in _matching(loose, ground):
-            found.setdefault(path)
+        for path in _matching([(pattern, unless) for pattern, unless, _ in loose], ground):
+            ban = next(
+                (
+                    ban
+                    for pattern, _, ban in loose
+                    if ground.fit(ban, Touch(path, "change", "/")) or "read" in ban.actions
+                ),
+                bans[0],
+            )
+            found |= dict.fromkeys(_parts(path, ban))
     return list(found)[:MAX_HELD]
+
+
+def _parts(path: str, ban: Paths) -> list[str]:
+    """Give a path; or, where files may be made in it, those that are there."""
+    if "read" in ban.actions or "create" in ban.actions or not os.path.isdir(path):
+        return [path]
+    return [os.path.join(base, name) for base, _, files in os.walk(path) for name in files][:MAX_HELD]
 
 
 def _place(pattern: str, ground: Ground) -> str | None:

@@ -11,7 +11,7 @@ import attrs
 from hilum_rules.checks import anchors
 from hilum_rules.checks import vocabulary as v
 from hilum_rules.checks.model import WRITES, Action, Ban, Commands, Contexts, Hosts, Paths, Tools
-from hilum_rules.checks.sentence import Phrase, generated
+from hilum_rules.checks.sentence import Phrase, generated, wants_new
 
 
 def split(text: str) -> list[str]:
@@ -55,6 +55,8 @@ class Reading:
         if not found or not all(anchors.path_like(each, named=named) for each in found + unless):
             return None
         locks = all(each.rpartition("/")[2].lower() in v.LOCKS for each in found)
+        if does > {"create"} and wants_new(self.phrase):
+            does = does - {"create"}
         by_hand = bool(does & WRITES) and (hand or locks or generated(self.phrase)) and "read" not in does
         return Paths(
             tuple(pattern for each in found for pattern in anchors.patterns(each, self.folder)),
@@ -76,7 +78,7 @@ class Reading:
         """Read commands. With ``many``, a program's name alone is none: nothing says that it is meant to be run."""
         found: list[tuple[str, ...]] = []
         for each in self._named(text):
-            if re.fullmatch(r"--[a-z][a-z-]*[a-z]", each) and used:
+            if each in v.OPTIONS and used:
                 found += [("*", each), *([("git", "commit", "-n")] if each == "--no-verify" else [])]
                 continue
             words = anchors.command(each, used=used)

@@ -56,8 +56,15 @@ def read(sentence: str) -> Phrase | str:
     text = " ".join(text.replace("’", "'").lower().split())
     text = _LABELS().sub("", text)
     text = re.sub(r"^(?:always )?ask (?:me |the user )?first\s*:\s*", "ask before ", text)
-    text = re.sub(r"^(never|do not|don't|must not)\s*:\s*", r"\1 ", text)
-    text = re.sub(r"^(禁止|严禁|不要|不得)\s*[:：]\s*", r"\1", text)
+    text = re.sub(
+        r"^((?:(?:you|agents?|the agent|it) )?(?:(?:must|should|may|shall) )?(?:never|not)|do not|don't|forbidden|prohibited"
+        r"|(?:never|do not|don't|must not|must never) (?:run|use|execute|edit|modify|change|touch|delete|read|write to|contact|access))\s*:\s*",
+        r"\1 ",
+        text,
+    )
+    text = re.sub(
+        r"^(禁止|严禁|不要|不得|绝不)((?:修改|编辑|运行|执行|使用|删除|读取|访问)?)\s*[:：]\s*", r"\1\2", text
+    )
     head, tail = _parted(text)
     return Phrase(head.strip(" .!。！,，;；:："), tuple(anchors), tail, strong)
 
@@ -164,6 +171,13 @@ def harmless_tail(phrase: Phrase) -> bool:
         if (_BOUNDS if _HINT.match(part.strip()) else _DOUBTFUL()).search(part):
             return False
     return True
+
+
+def wants_new(phrase: Phrase) -> bool:
+    """Whether a sentence goes on to say that something new is to be made instead: then making files is not forbidden."""
+    return bool(
+        re.search(r"\b(?:create|add|write|make|generate)\w* (?:a |an |another )?new\b|新建|新增|新的", phrase.tail)
+    )
 
 
 def generated(phrase: Phrase) -> bool:

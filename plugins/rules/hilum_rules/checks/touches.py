@@ -156,7 +156,8 @@ class Ground:
 
     def _unknown(self, ban: Paths, touch: Touch) -> Fit:
         """Tell whether a path that is known in part may be meant."""
-        if touch.action != "write" and touch.action not in ban.actions:
+        does = {"create", "change"} if touch.action == "write" else {touch.action}
+        if not does & ban.actions:
             return ""
         path = touch.path
         if touch.action == "read":
@@ -164,13 +165,24 @@ class Ground:
             guessed = attrs.evolve(touch, path=path.replace(UNKNOWN, "x"), cwd=touch.cwd or self.real)
             return "maybe" if path.strip(UNKNOWN) and self.fit(ban, guessed) else ""
         if ban.outside:
-            return "maybe" if path.startswith(("/", UNKNOWN, "~")) else ""
+            known = path.partition(UNKNOWN)[0]
+            there = known.startswith("/") and (
+                _scratch(known.rstrip("/"), self.real) or known.startswith(f"{self.real}/")
+            )
+            return "maybe" if path.startswith(("/", UNKNOWN, "~")) and not there else ""
         folder, slash, last = path.rpartition("/")
         if UNKNOWN not in folder and (touch.cwd is not None or path.startswith(("/", "~"))):
             return self._unknown_name(ban, touch, folder + slash, last)
         known = path.partition(UNKNOWN)[0]
-        if known.startswith("/") and "/" in known[1:] and not _related(os.path.dirname(known), self.real):
-            return ""  # somewhere else on the machine
+        elsewhere = (
+            known.startswith("/") and not f"{self.real}/".startswith(known) and not known.startswith(f"{self.real}/")
+        )
+        if elsewhere and ".." not in path.split("/"):
+            places = [
+                os.path.expanduser(each).removeprefix("/") for each in ban.patterns if each.startswith(("//", "~"))
+            ]
+            places = ["/" + place.lstrip("/") for place in places]
+            return "maybe" if any(place.startswith(known) or known.startswith(f"{place}/") for place in places) else ""
         for pattern in ban.patterns:
             name = pattern.rstrip("/*").rpartition("/")[2]
             plain_file = "." in name.strip(".") or name.startswith(".")
@@ -203,10 +215,6 @@ def _could(given: str, name: str) -> bool:
     begin, end = given.split(UNKNOWN)[0], given.split(UNKNOWN)[-1]
     low = _folded(name)
     return "*" in low or (low.startswith(_folded(begin)) and low.endswith(_folded(end)))
-
-
-def _related(one: str, other: str) -> bool:
-    return (one + "/").startswith(other + "/") or (other + "/").startswith(one.rstrip("/") + "/")
 
 
 def _only(pattern: str, form: str) -> bool:

@@ -63,6 +63,13 @@ SAME_OPTIONS: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = (
     (("git", "branch"), "-D", ("--delete",)),
 )
 
+OPTIONS = frozenset(
+    """--no-verify --force --force-with-lease --no-gpg-sign --amend --hard --privileged --dangerously-skip-permissions --no-sandbox
+    --legacy-peer-deps --break-system-packages --allow-empty --skip-hooks --no-preserve-root --insecure --no-check-certificate
+    --allow-root --disable-web-security --no-audit --yolo""".split()
+)
+"""Options that mean the same danger in whatever command they stand."""
+
 GIT_COMMIT = (("git", "commit"), ("git", "commit-tree"), ("git", "am"), ("git", "cherry-pick"), ("git", "revert"))
 GIT_PUSH = (("git", "push"), ("git", "send-pack"), ("git", "subtree", "push"), ("git", "http-push"), ("git-push",))
 FORCE_PUSH = tuple(
