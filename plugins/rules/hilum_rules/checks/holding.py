@@ -41,7 +41,9 @@ def guard_paths(rules: Iterable[Ruled], root: Path) -> tuple[tuple[str, ...], tu
         if effect == "deny" and isinstance(ban, Paths)
     ]
     held = [
-        ban for ban in bans if ban.actions >= WRITES and not ban.by_hand and not ban.outside and ban.patterns != ("**",)
+        ban
+        for ban in bans
+        if ban.actions >= {"change", "delete"} and not ban.by_hand and not ban.outside and ban.patterns != ("**",)
     ]
     hidden = [ban for ban in bans if "read" in ban.actions and not ban.outside and ban.patterns != ("**",)]
     if not held and not hidden:

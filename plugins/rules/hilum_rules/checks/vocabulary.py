@@ -64,9 +64,9 @@ SAME_OPTIONS: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = (
 )
 
 OPTIONS = frozenset(
-    """--no-verify --force --force-with-lease --no-gpg-sign --amend --hard --privileged --dangerously-skip-permissions --no-sandbox
-    --legacy-peer-deps --break-system-packages --allow-empty --skip-hooks --no-preserve-root --insecure --no-check-certificate
-    --allow-root --disable-web-security --no-audit --yolo""".split()
+    """--no-verify --force --force-with-lease --no-gpg-sign --amend --hard --privileged --dangerously-skip-permissions
+    --no-sandbox --legacy-peer-deps --break-system-packages --allow-empty --skip-hooks --no-preserve-root --insecure
+    --no-check-certificate --allow-root --disable-web-security --no-audit --yolo""".split()
 )
 """Options that mean the same danger in whatever command they stand."""
 
