@@ -290,3 +290,31 @@ async def test_the_rules_hold_after_a_trim() -> None:
             await kit.call("read_file", path="long.md")
         assert "The rule" in (await kit.call("write_file", path="migrations/2.py", content="")).text
         assert "The rule" not in (await kit.call("write_file", path="docs/2.py", content="")).text
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("scripts/deploy.sh", "deny"),
+        ("./scripts/deploy.sh --now", "deny"),
+        ("bash scripts/deploy.sh", "deny"),
+        ("cd scripts && ./deploy.sh", "deny"),
+        ("cd scripts && sh deploy.sh", "deny"),
+        ("timeout 5 ./scripts/../scripts/deploy.sh", "deny"),
+        ("./deploy.sh", ""),
+        ("cat scripts/deploy.sh", ""),
+        ("scripts/check.sh", ""),
+    ],
+)
+def test_a_script_of_a_folder_is_meant_wherever_it_is_run_from(command: str, kind: str, tmp_path: Path) -> None:
+    for name in ("scripts/deploy.sh", "scripts/check.sh", "deploy.sh"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("true\n")
+    assert shell(command, tmp_path, Ruled("Never run `scripts/deploy.sh`.")) == kind
+
+
+@pytest.mark.parametrize(
+    "command", ["python manage.py migrate", "./manage.py migrate", "python3 -u manage.py migrate app"]
+)
+def test_a_script_is_meant_by_its_interpreter_too(command: str, tmp_path: Path) -> None:
+    assert shell(command, tmp_path, Ruled("Never run `manage.py migrate`.")) == "deny"
