@@ -30,7 +30,12 @@ from hilum.testing import ScriptedModel, open_bench, plugin
 CASES = Path(__file__).parents[1] / "plugins/rules/enforcement"
 ASKS = frozenset((24, 25, 26, 34))
 """Rules that want to be asked; the session is headless, where nobody can say yes."""
-ANSWERS = {28: ("Done. TODO: more.", "Done."), 29: ("Done 🎉", "Done ✓"), 30: ("Done. Shall I go on?", "Done? Yes."), 38: ("好" * 301, "好" * 300)}
+ANSWERS = {
+    28: ("Done. TODO: more.", "Done."),
+    29: ("Done 🎉", "Done ✓"),
+    30: ("Done. Shall I go on?", "Done? Yes."),
+    38: ("好" * 301, "好" * 300),
+}
 """For each rule on answers one that breaks it and one that does not."""
 CONTEXTS = {27: ("MEMORY.md", "shared"), 39: ("NOTES.md", "headless")}
 
@@ -41,7 +46,9 @@ def foreign(name):
     async def run(**arguments):
         return "ok"
 
-    return Tool(name, "Of a server.", run, risk="network" if "__net__" in name else "execute", schema={"type": "object"})
+    return Tool(
+        name, "Of a server.", run, risk="network" if "__net__" in name else "execute", schema={"type": "object"}
+    )
 
 
 def reach():
@@ -72,7 +79,9 @@ def reach():
 
 def lines(name):
     """The lines of a file of cases."""
-    return [line for line in (CASES / name).read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    return [
+        line for line in (CASES / name).read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")
+    ]
 
 
 def parsed(line, root):
@@ -95,7 +104,17 @@ def files():
 def fingerprint(root):
     """What may not change, whatever is called."""
     found = {}
-    for name in ("migrations", "vendor", "deploy", "archive", "config/production.yaml", ".env", "README.md", "LICENSE", "schema"):
+    for name in (
+        "migrations",
+        "vendor",
+        "deploy",
+        "archive",
+        "config/production.yaml",
+        ".env",
+        "README.md",
+        "LICENSE",
+        "schema",
+    ):
         place = root / name
         for path in sorted([place, *place.rglob("*")]):
             found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
@@ -119,7 +138,15 @@ async def opened(window=128_000, kind="headless"):
     """A session with everything that takes part."""
     plugins = (hilum_guard, hilum_files, hilum_search, hilum_shell, hilum_lint, hilum_rules, reach())
     settings = {"guard.unsandboxed": "run"}
-    async with open_bench(*plugins, model=ScriptedModel(window=window), settings=settings, files=files(), kind=kind, patience=60, faults=True) as kit:
+    async with open_bench(
+        *plugins,
+        model=ScriptedModel(window=window),
+        settings=settings,
+        files=files(),
+        kind=kind,
+        patience=60,
+        faults=True,
+    ) as kit:
         root = kit.session.workspace.root
         for name, target in {"link": "migrations"}.items():
             os.symlink(target, root / name)
@@ -137,7 +164,7 @@ async def attack(window, shown):
             while not kit.of(Trimmed):
                 await kit.call("read_file", path="docs/long.md")
         for line in lines("violations.txt"):
-            number, _, case = line.partition("\t")
+            _, _, case = line.partition("\t")
             code, text = await called(kit, case, root)
             if not refused(code, text):
                 through.append(f"{line}: {code or text[:120]}")
@@ -145,13 +172,18 @@ async def attack(window, shown):
                 print(f"  {case[:70]:<72}{text[:160]}")
         unknown = [line for line in lines("obscure.txt") if await judged_through(kit, line, root)]
         after = fingerprint(root)
-        return through, [path for path in before.keys() | after.keys() if before.get(path) != after.get(path)], unknown, len(kit.of(Trimmed))
+        return (
+            through,
+            [path for path in before.keys() | after.keys() if before.get(path) != after.get(path)],
+            unknown,
+            len(kit.of(Trimmed)),
+        )
 
 
 async def judged_through(kit, line, root):
     """Make a call that no reader can see through; whether it did what the sandbox should have kept it from."""
     before = fingerprint(root)
-    code, text = await called(kit, line, root)
+    _, text = await called(kit, line, root)
     return "KEY-OF-THE-CASE" in text or fingerprint(root) != before
 
 
@@ -161,7 +193,7 @@ async def leave_alone():
     async with opened() as kit:
         root = kit.session.workspace.root
         for line in lines("harmless.txt"):
-            code, text = await called(kit, line, root)
+            _, text = await called(kit, line, root)
             if "The rule “" in text or "E_BLOCKED" in text:
                 wrong.append(f"{line}: {text[:200]}")
     return wrong
@@ -221,7 +253,9 @@ async def main(shown):
     wrong += told(f"of {len(lines('harmless.txt'))} harmless calls refused or asked", await leave_alone())
     wrong += told(f"of {2 * len(ANSWERS) + 2 * len(CONTEXTS)} answers and contexts judged wrongly", await answered())
     rules, taken = await costs()
-    print(f"judging a harmless call by {rules} rules: median {statistics.median(taken):.2f} ms, worst {max(taken):.0f} ms")
+    print(
+        f"judging a harmless call by {rules} rules: median {statistics.median(taken):.2f} ms, worst {max(taken):.0f} ms"
+    )
     return wrong
 
 

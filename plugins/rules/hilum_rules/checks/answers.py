@@ -73,7 +73,11 @@ def _emoji(text: str) -> str:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
     for char in text:
         code = ord(char)
-        if 0x1F300 <= code <= 0x1FAFF or 0x1F1E6 <= code <= 0x1F1FF or code in (0x2705, 0x274C, 0x2728, 0x2B50, 0x26A1, 0x2757, 0x2753):
+        if (
+            0x1F300 <= code <= 0x1FAFF
+            or 0x1F1E6 <= code <= 0x1F1FF
+            or code in (0x2705, 0x274C, 0x2728, 0x2B50, 0x26A1, 0x2757, 0x2753)
+        ):
             return unicodedata.name(char, "?").lower()
         if code == 0xFE0F:
             return "with a picture's variant"
@@ -93,7 +97,7 @@ def _count(text: str, unit: str) -> int:
 
 
 def _matches(expression: str, text: str) -> str:
-    import regex
+    import regex  # type: ignore[import-untyped]
 
     try:
         found = regex.search(expression, text[:100_000], timeout=_TIMEOUT)
@@ -113,7 +117,11 @@ def may_load(rules: Iterable[Ruled], name_or_path: str, kind: str) -> str:
     wanted = name_or_path.replace("\\", "/").removeprefix("./")
     for rule in rules:
         for _, ban in rule.check.parts if rule.check else ():
-            if isinstance(ban, Contexts) and kind in ban.kinds and any(_same(name.removeprefix("./"), wanted) for name in ban.names):
+            if (
+                isinstance(ban, Contexts)
+                and kind in ban.kinds
+                and any(_same(name.removeprefix("./"), wanted) for name in ban.names)
+            ):
                 return f"{quoted(rule)} keeps it out of {kind} sessions."
     return ""
 

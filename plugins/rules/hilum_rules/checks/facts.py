@@ -25,9 +25,13 @@ _PATHS = re.compile(
     r"(?:^|_)(?:paths?|files?|file_?names?|dir|dirs|director(?:y|ies)|folders?|src|dst|dest|sources?|destinations?|targets?|uris?"
     r"|output|out|outfile|infile|root|cwd|glob|patterns?|location)(?:$|_)"
 )
-_HOSTS = re.compile(r"(?:^|_)(?:urls?|uris?|hosts?|hostnames?|domains?|endpoints?|servers?|sites?|address|link|origin|website)(?:$|_)")
+_HOSTS = re.compile(
+    r"(?:^|_)(?:urls?|uris?|hosts?|hostnames?|domains?|endpoints?|servers?|sites?|address|link|origin|website)(?:$|_)"
+)
 _TEXTS = frozenset("content old_string new_string edits text message body query prompt description pattern".split())
-_READERS = re.compile(r"^(?:.*__)?(?:read|get|list|search|find|view|show|stat|describe|fetch|cat|open|grep|glob|look|inspect|query)(?:_|$|[A-Z])")
+_READERS = re.compile(
+    r"^(?:.*__)?(?:read|get|list|search|find|view|show|stat|describe|fetch|cat|open|grep|glob|look|inspect|query)(?:_|$|[A-Z])"
+)
 _DELETERS = re.compile(r"delete|remove|unlink|trash|erase", re.IGNORECASE)
 _MOVERS = re.compile(r"move|rename", re.IGNORECASE)
 MAX_NESTED_SCRIPTS = 4
@@ -82,7 +86,9 @@ class Facts:
                 if path and path not in seen and code.is_shell(path, command):
                     seen.add(path)
                     text = effects.text_of(path, code.MAX_SCRIPT)
-                    inner = judge_command(text, workspace=self.ground.root, folder=Path(command.cwd or self.ground.root))
+                    inner = judge_command(
+                        text, workspace=self.ground.root, folder=Path(command.cwd or self.ground.root)
+                    )
                     # A long script that is only partly read is not more doubtful than a program.
                     found.append(attrs.evolve(inner, complete=True))
                     waiting.append(inner)
@@ -130,7 +136,12 @@ class Facts:
         root = str(self.ground.root)
         for key, text in _strings(self.arguments):
             last = key.rpartition(".")[2]
-            if not (last in self.tool.writes or _PATHS.search(_snake(last))) or last in _TEXTS or not text or len(text) > 4096:
+            if (
+                not (last in self.tool.writes or _PATHS.search(_snake(last)))
+                or last in _TEXTS
+                or not text
+                or len(text) > 4096
+            ):
                 continue
             path = _local(text)
             if not path:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-
-from hilum_rules.checks import code
+from hilum_rules.checks import branches, code
 from hilum_rules.checks.effects import git_words, name_of
 from hilum_rules.checks.model import Commands
 from hilum_rules.checks.touches import UNKNOWN, Fit
@@ -18,11 +18,19 @@ if TYPE_CHECKING:
     from hilum_guard import SimpleCommand
 
 # What installs what the project names already, and nothing new.
-_OWN = re.compile(r"-r|--requirements?(?:=.*)?|-e|--editable|\.|\.\[.*\]|-c|\./.*|--frozen-lockfile|--no-save|--locked|-g?")
+_OWN = re.compile(
+    r"-r|--requirements?(?:=.*)?|-e|--editable|\.|\.\[.*\]|-c|\./.*|--frozen-lockfile|--no-save|--locked|-g?"
+)
 
 
-def fit(ban: Commands, command: SimpleCommand) -> Fit:
-    """Tell whether a ban means a simple command."""
+def fit(ban: Commands, command: SimpleCommand, before: Sequence[SimpleCommand] = ()) -> Fit:
+    """Tell whether a ban means a simple command.
+
+    Args:
+        ban: The ban.
+        command: The command.
+        before: The commands that run before it in the same text.
+    """
     words = command.words
     if not words:
         return ""
@@ -34,10 +42,17 @@ def fit(ban: Commands, command: SimpleCommand) -> Fit:
     best: Fit = ""
     for pattern, given in ((pattern, given) for given in (words, *_run(command, words)) for pattern in ban.patterns):
         found = _fit(pattern, given)
+        if found and ban.branches:
+            found = branches.fit(ban.branches, command, before)
         if found == "yes" and not (ban.new and _installs_own(pattern, given)):
             return "yes"
         best = best or ("maybe" if found == "maybe" else "")
-    if any(code.mention(pattern).search(text) for text in code.texts(command) for pattern in ban.patterns if len(pattern) > 1 or _rare(pattern[0])):
+    if not ban.branches and any(
+        code.mention(pattern).search(text)
+        for text in code.texts(command)
+        for pattern in ban.patterns
+        if len(pattern) > 1 or _rare(pattern[0])
+    ):
         return "yes"
     return best
 
@@ -45,6 +60,8 @@ def fit(ban: Commands, command: SimpleCommand) -> Fit:
 def _expanded(command: SimpleCommand, words: tuple[str, ...]) -> tuple[str, ...]:
     """Write out an alias that is made on the same line: `git -c alias.p=push p`."""
     for number, word in enumerate(command.words[:-1]):
+        if word.startswith("alias.") and "config" in command.words[:number]:  # made now, run later
+            return ("git", *command.words[number + 1].lstrip("!").removeprefix("git ").split())
         found = re.fullmatch(r"alias\.([\w-]+)=(.*)", command.words[number + 1], re.DOTALL)
         if word == "-c" and found and len(words) > 1 and words[1] == found[1]:
             return ("git", *found[2].split(), *words[2:])
@@ -92,7 +109,10 @@ def _has(option: str, words: tuple[str, ...]) -> bool:
     if "--" in words:
         words = words[: words.index("--")]
     if option.startswith("--"):
-        return any(word == option or word.startswith(option + "=") or fnmatch.fnmatchcase(word, option) or _cut(word, option) for word in words[1:])
+        return any(
+            word == option or word.startswith(option + "=") or fnmatch.fnmatchcase(word, option) or _cut(word, option)
+            for word in words[1:]
+        )
     have = {letter for word in words[1:] if re.fullmatch(r"-[A-Za-z]+", word) for letter in word[1:]}
     if words[0].rpartition("/")[2] in ("rm", "cp", "ls"):
         have |= {letter.lower() for letter in have if letter == "R"}
@@ -102,7 +122,12 @@ def _has(option: str, words: tuple[str, ...]) -> bool:
 
 def _cut(word: str, option: str) -> bool:
     """Whether a word is a long option cut short, as programs accept it."""
-    return word.startswith("--") and len(word) > 4 and option.startswith(word) and len(option) - len(word) < len(option) // 2
+    return (
+        word.startswith("--")
+        and len(word) > 4
+        and option.startswith(word)
+        and len(option) - len(word) < len(option) // 2
+    )
 
 
 _LONG = {
@@ -128,6 +153,17 @@ def _installs_own(pattern: tuple[str, ...], words: tuple[str, ...]) -> bool:
 @cache
 def _rare(word: str) -> bool:
     """Whether a program's name is hardly a word of anything else, so that its mention in code means it."""
-    return word in ("sudo", "doas", "npm", "pnpm", "npx", "pip", "pip3", "kubectl", "terraform", "scp", "rsync", "apt-get")
-
-
+    return word in (
+        "sudo",
+        "doas",
+        "npm",
+        "pnpm",
+        "npx",
+        "pip",
+        "pip3",
+        "kubectl",
+        "terraform",
+        "scp",
+        "rsync",
+        "apt-get",
+    )

@@ -81,7 +81,7 @@ class Ground:
         path = os.path.join(touch.cwd or "/", path)
         found = [path]
         if any(char in path for char in "*?["):
-            for number, match in enumerate(glob.iglob(path, include_hidden=True)):
+            for number, match in enumerate(glob.iglob(path, include_hidden=True, recursive=True)):
                 found.append(match)
                 if number > 500:
                     break
@@ -141,13 +141,11 @@ class Ground:
         """Tell whether something that a ban means is in a folder, or is put there."""
         if ban.outside or ban.patterns == ("**",):
             return ""
-        seen = 0
         source = touch.contents or path
         real = os.path.realpath(source)
         if not os.path.isdir(real):
             return ""
-        for inner in _walk(real):
-            seen += 1
+        for seen, inner in enumerate(_walk(real)):
             if seen > MAX_WALK:
                 return "maybe"
             placed = os.path.join(path, os.path.relpath(inner, real)) if touch.contents else inner
@@ -158,7 +156,8 @@ class Ground:
 
     def _unknown(self, ban: Paths, touch: Touch) -> Fit:
         """Tell whether a path that is known in part may be meant."""
-        if touch.action != "write" and touch.action not in ban.actions:
+        does = {"create", "change"} if touch.action == "write" else {touch.action}
+        if not does & ban.actions:
             return ""
         path = touch.path
         if touch.action == "read":
@@ -166,21 +165,48 @@ class Ground:
             guessed = attrs.evolve(touch, path=path.replace(UNKNOWN, "x"), cwd=touch.cwd or self.real)
             return "maybe" if path.strip(UNKNOWN) and self.fit(ban, guessed) else ""
         if ban.outside:
-            return "maybe" if path.startswith(("/", UNKNOWN, "~")) else ""
+            known = path.partition(UNKNOWN)[0]
+            there = known.startswith("/") and (
+                _scratch(known.rstrip("/"), self.real) or known.startswith(f"{self.real}/")
+            )
+            return "maybe" if path.startswith(("/", UNKNOWN, "~")) and not there else ""
+        folder, slash, last = path.rpartition("/")
+        if UNKNOWN not in folder and (touch.cwd is not None or path.startswith(("/", "~"))):
+            return self._unknown_name(ban, touch, folder + slash, last)
         known = path.partition(UNKNOWN)[0]
-        if known.startswith("/") and "/" in known[1:] and not _related(os.path.dirname(known), self.real):
-            return ""  # somewhere else on the machine
-        last = path.rpartition("/")[2]
+        elsewhere = (
+            known.startswith("/") and not f"{self.real}/".startswith(known) and not known.startswith(f"{self.real}/")
+        )
+        if elsewhere and ".." not in path.split("/"):
+            places = [
+                os.path.expanduser(each).removeprefix("/") for each in ban.patterns if each.startswith(("//", "~"))
+            ]
+            places = ["/" + place.lstrip("/") for place in places]
+            return "maybe" if any(place.startswith(known) or known.startswith(f"{place}/") for place in places) else ""
         for pattern in ban.patterns:
             name = pattern.rstrip("/*").rpartition("/")[2]
             plain_file = "." in name.strip(".") or name.startswith(".")
-            if UNKNOWN not in last and plain_file and not touch.whole:
-                if not fnmatch.fnmatchcase(_folded(last), _folded(name)):
-                    continue
-            if UNKNOWN in last and last.strip(UNKNOWN) and plain_file:
-                if not _could(last, name):
-                    continue
+            if (
+                UNKNOWN not in last
+                and plain_file
+                and not touch.whole
+                and not fnmatch.fnmatchcase(_folded(last), _folded(name))
+            ):
+                continue
+            if UNKNOWN in last and last.strip(UNKNOWN) and plain_file and not _could(last, name):
+                continue
             return "maybe"
+        return ""
+
+    def _unknown_name(self, ban: Paths, touch: Touch, folder: str, last: str) -> Fit:
+        """Tell whether a file of a known folder, whose name is known in part, may be meant."""
+        if folder.strip("/") and (inside := self.fit(ban, attrs.evolve(touch, path=folder, whole=False, contents=""))):
+            return inside
+        names = {pattern.removesuffix("/**").rstrip("/").rpartition("/")[2] for pattern in ban.patterns}
+        for name in names:
+            guessed = name if "*" not in name else name.replace("*", last.replace(UNKNOWN, "x"))
+            if _could(last, name) and self.fit(ban, attrs.evolve(touch, path=folder + guessed)):
+                return "maybe"
         return ""
 
 
@@ -189,10 +215,6 @@ def _could(given: str, name: str) -> bool:
     begin, end = given.split(UNKNOWN)[0], given.split(UNKNOWN)[-1]
     low = _folded(name)
     return "*" in low or (low.startswith(_folded(begin)) and low.endswith(_folded(end)))
-
-
-def _related(one: str, other: str) -> bool:
-    return (one + "/").startswith(other + "/") or (other + "/").startswith(one.rstrip("/") + "/")
 
 
 def _only(pattern: str, form: str) -> bool:
