@@ -47,33 +47,36 @@ def without_comments(given: list[str]) -> tuple[list[str], list[Comment]]:
     """
     lines, found, fences, number = list(given), list[Comment](), Fences(), 0
     while number < len(lines):
-        line = lines[number]
-        if fences.code(line) or (start := _start(line)) < 0:
+        if fences.code(lines[number]) or "<!--" not in lines[number]:
             number += 1
             continue
-        last, end = number, line.find("-->", start + 4)
-        while end < 0 and last + 1 < len(lines):
-            last += 1
-            end = lines[last].find("-->")
-        if end < 0:
+        lines[number], start = _inline(lines[number], number + 1, found)
+        if start < 0:
+            number += 1
+            continue
+        line = lines[number]
+        last = next((n for n in range(number + 1, len(lines)) if "-->" in lines[n]), -1)
+        if last < 0:
             found.append(Comment(number + 1, 1, "", closed=False))
             break
-        one = last == number
-        inner = (
-            line[start + 4 : end]
-            if one
-            else "\n".join([line[start + 4 :], *lines[number + 1 : last], lines[last][:end]])
-        )
+        end = lines[last].find("-->")
+        inner = "\n".join([line[start + 4 :], *lines[number + 1 : last], lines[last][:end]])
         found.append(Comment(number + 1, last - number + 1, inner))
-        lines[number:last] = [line[:start].rstrip(), *[""] * (last - number - 1)][: last - number]
-        lines[last] = (line[:start] if one else "") + lines[last][end + 3 :]
+        lines[number:last] = [line[:start].rstrip(), *[""] * (last - number - 1)]
+        lines[last] = lines[last][end + 3 :]
         number = last
     return lines, found
 
 
-def _start(line: str) -> int:
-    """Where a comment begins that does not stand in a span of code; -1 for none."""
-    start = line.find("<!--")
-    while start >= 0 and "`" in line and any(m.start() < start < m.end() for m in _SPAN.finditer(line)):
-        start = line.find("<!--", start + 4)
-    return start
+def _inline(line: str, number: int, found: list[Comment]) -> tuple[str, int]:
+    """Take out the comments that end on their line; gives what is left, and where one begins that goes on, or -1."""
+    plain = _SPAN.sub(lambda code: " " * len(code[0]), line) if "`" in line else line
+    kept, at = "", 0
+    while (start := plain.find("<!--", at)) >= 0:
+        kept += line[at:start]
+        end = line.find("-->", start + 4)
+        if end < 0:
+            return kept + line[start:], len(kept)
+        found.append(Comment(number, 1, line[start + 4 : end]))
+        at = end + 3
+    return kept + line[at:], -1

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 RACY = 2_000_000_000
 """Nanoseconds within which a file may change twice without showing it in its stamp."""
 SHORT_LEAD = 6
+MOST_PROBLEMS = 200
+"""Problems of a file that are told one by one."""
 MOST_KEPT = 1_000
 """Versions of files whose rules are remembered."""
 
@@ -165,7 +167,7 @@ class Loader:
             problems.append(Problem(found.shown, 0, "There are no rules in it."))
         return RulesFile(
             found.shown, real, found.dialect, found.origin, found.folder, parsed.fields.mode, parsed.fields.globs,
-            parsed.fields.description, found.name, rules, (*problems, *more), digest,
+            parsed.fields.description, found.name, rules, _bounded([*problems, *more]), digest,
             (*([real] if real else []), *(path for path, _ in sources)), found.base,
         )  # fmt: skip
 
@@ -234,6 +236,18 @@ def _parse(source: Source, dialect: str, digest: str) -> Parsed:
         problems.append((lines, cut))
     text_hash = _digest(" ".join(fields.body.split()).encode())
     return Parsed(source, fields, found, problems, digest, text_hash, 0)
+
+
+def _bounded(problems: list[Problem]) -> tuple[Problem, ...]:
+    """A file can have a problem on each line: the first ones tell what is wrong with it."""
+    if len(problems) > MOST_PROBLEMS:
+        rest = problems[MOST_PROBLEMS:]
+        told = f"And {len(rest):,} problems more, the last on line {rest[-1].line}."
+        problems = [
+            *problems[:MOST_PROBLEMS],
+            Problem(rest[0].path, rest[0].line, told, any(one.fatal for one in rest)),
+        ]
+    return tuple(problems)
 
 
 def _digest(data: bytes) -> str:

@@ -17,6 +17,8 @@ _ENFORCE = re.compile(r"[ \t>]*(?:[-*+][ \t]+)?`?enforce[ \t]*[:：][ \t]*(.*?)`
 _BOLD = re.compile(r"(\*\*|__)(?!\s)([^\n]*?)\1[ \t]*[:：]?$")
 MOST_WORDS = 6
 """Words of a bold line, or of a line before a list, that is taken for a title."""
+MOST_TITLES = 30
+"""Titles and tags within each other; tags that are deeper are passed over."""
 MOST_PROBLEMS = 20
 """Problems of one kind that are told one by one."""
 
@@ -167,9 +169,9 @@ class _Builder:
 
     def tag(self, block: Block) -> None:
         name = block.text.replace("_", " ").replace("-", " ")
-        if block.level > 0:
+        if block.level > 0 and len(self.titles) < MOST_TITLES:
             self.titles.append((0, name))
-        elif (0, name) in self.titles:
+        elif block.level < 0 and (0, name) in self.titles:
             while self.titles.pop() != (0, name):
                 pass
 
