@@ -167,7 +167,8 @@ class Headless:
 
     async def _start(self, session: Session) -> list[Run]:
         if self.options.prompt:
-            return [await session.prompt(self.options.prompt)]
+            state = dict(self.options.state) if self.options.state else None
+            return [await session.prompt(self.options.prompt, state=state)]
         if not session.kernel.router.resolve(session.model):
             await session.kernel.router.default()
         if runs := session.resume():
