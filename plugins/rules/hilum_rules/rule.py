@@ -80,6 +80,8 @@ class Rule:
         path: The file it stands in (an imported file, not the one that imports it), as it is shown.
         line: Its line in that file, counted from 1.
         folder: The folder it governs, relative to the workspace; ``.`` for all.
+        lead: The line that introduces the list it stands in, ``You must never:`` for example.
+        depth: How deep it stands in nested lists.
         enforce: The ``enforce:`` lines that stand with it.
         check: What enforces it, ``None`` if it is advice.
         why: Why it is enforced, or why it is advice.
@@ -92,6 +94,8 @@ class Rule:
     path: str
     line: int
     folder: PurePosixPath = PurePosixPath(".")
+    lead: str = ""
+    depth: int = 0
     enforce: tuple[Enforce, ...] = ()
     check: Check | None = None
     why: str = ""
@@ -103,9 +107,14 @@ class Rule:
 
     @property
     def sentence(self) -> str:
-        """Its text in one line, without code blocks: what a denial quotes."""
-        plain = self.content.split("\n```", 1)[0]
+        """Its text in one line, with what introduces it and without code blocks: what a denial quotes."""
+        plain = f"{self.lead} {self.content}".split("\n```", 1)[0].split("\n~~~", 1)[0]
         return " ".join(plain.split())
+
+    @property
+    def prompt_text(self) -> str:
+        """What a model reads, without the number."""
+        return self.content
 
 
 @attrs.frozen
@@ -126,6 +135,7 @@ class RulesFile:
         problems: What was not read as its author may have meant it.
         source_hash: SHA-256 over all bytes read, imports too, in hexadecimal.
         sources: All files read for it: itself and its imports.
+        base: The folder that its globs are relative to.
     """
 
     path: str
@@ -141,6 +151,7 @@ class RulesFile:
     problems: tuple[Problem, ...] = ()
     source_hash: str = ""
     sources: tuple[Path, ...] = ()
+    base: Path | None = None
 
 
 @attrs.frozen

@@ -1,0 +1,75 @@
+"""HTML comments: a person who looks at the page does not see them, so a model does not read them either.
+
+They are taken out, and that is told; one that begins with ``enforce:`` is a line for hilum.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_FENCE = re.compile(r"(?:[ \t>]|[-*+] |\d{1,9}[.)] )*(`{3,}(?!.*`)|~{3,})")
+_SPAN = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
+
+
+class Fences:
+    """Follows fenced code line by line."""
+
+    def __init__(self) -> None:
+        self.mark = ""
+        """What the fence was opened with, empty outside of code."""
+
+    def code(self, line: str) -> bool:
+        """Whether this line is in fenced code, or opens or closes it."""
+        found = _FENCE.match(line)
+        if not self.mark:
+            if found:
+                self.mark = found[1]
+            return bool(found)
+        if found and found[1].startswith(self.mark) and not line[found.end() :].strip():
+            self.mark = ""
+        return True
+
+
+class Comment(NamedTuple):
+    """A comment: where it begins, from 1, how many lines it has, its text, and whether it ends at all."""
+
+    line: int
+    lines: int
+    text: str
+    closed: bool = True
+
+
+def without_comments(given: list[str]) -> tuple[list[str], list[Comment]]:
+    """Take the HTML comments out of a text; there are as many lines as before.
+
+    What stands in code stays, and so does what is opened and never closed: it would take everything below it along.
+    """
+    lines, found, fences, number = list(given), list[Comment](), Fences(), 0
+    while number < len(lines):
+        line = lines[number]
+        if fences.code(line) or (start := _start(line)) < 0:
+            number += 1
+            continue
+        last, end = number, line.find("-->", start + 4)
+        while end < 0 and last + 1 < len(lines):
+            last += 1
+            end = lines[last].find("-->")
+        if end < 0:
+            found.append(Comment(number + 1, 1, "", closed=False))
+            break
+        one = last == number
+        inner = line[start + 4 : end] if one else "\n".join([line[start + 4 :], *lines[number + 1 : last], lines[last][:end]])
+        found.append(Comment(number + 1, last - number + 1, inner))
+        lines[number:last] = [line[:start].rstrip(), *[""] * (last - number - 1)][: last - number]
+        lines[last] = (line[:start] if one else "") + lines[last][end + 3 :]
+        number = last
+    return lines, found
+
+
+def _start(line: str) -> int:
+    """Where a comment begins that does not stand in a span of code; -1 for none."""
+    start = line.find("<!--")
+    while start >= 0 and "`" in line and any(m.start() < start < m.end() for m in _SPAN.finditer(line)):
+        start = line.find("<!--", start + 4)
+    return start
