@@ -131,8 +131,7 @@ def _fields(text: str, first: int, raw: frozenset[str]) -> tuple[dict[str, objec
     found: list[Problem] = []
     if len(text) > MOST_CHARACTERS:
         kept = text[:MOST_CHARACTERS].rpartition("\n")[0]
-        most = f"{MOST_CHARACTERS:,} characters ({len(text):,})"
-        message = f"The front matter is longer than {most}; what follows here is not read."
+        message = f"The front matter is longer than {MOST_CHARACTERS:,} characters ({len(text):,}); the rest is not read."
         found.append(Problem(first + kept.count("\n") + 1, message, fatal=True))
         text = kept
     forbidden = re.search(_FORBIDDEN, text)

@@ -94,7 +94,8 @@ class Current:
         files, kept_out = self._kept_out(files)
         numbers = self.snapshot.numbers
         for file in files:
-            numbers.setdefault(file.path, len(numbers) + 1)
+            if file.rules:
+                numbers.setdefault(file.path, len(numbers) + 1)
         problems = [*looking.problems, *kept_out, *(problem for file in files for problem in file.problems)]
         self.snapshot = Snapshot(tuple(files), (), Bundle(), tuple(dict.fromkeys(problems)), numbers)
         self.play(self.touched)
@@ -156,12 +157,22 @@ class Current:
             del self.touched[next(iter(self.touched))]
         folders = [folder for path in new for folder in self._folders(path) if folder not in self.nested]
         before = self.snapshot.bundle.source_hash
-        if folders and len(self.nested) < MOST_FOLDERS:
-            self.nested |= dict.fromkeys(folders)
+        if self._opened(folders):
             self._load()
         elif self.play(new):
             self._settle()
         return self.snapshot.bundle.source_hash != before
+
+    def _opened(self, folders: Iterable[PurePosixPath]) -> bool:
+        """Take folders in that were not looked into before; says whether there are rules in one."""
+        found = False
+        for folder in dict.fromkeys(folders):
+            if len(self.nested) < MOST_FOLDERS:
+                self.nested[folder] = None
+                looking = Looking(self.where)
+                found |= bool([*looking.folder(self.where.workspace / folder)] or looking.problems)
+                self._stamps |= {path: stamp(path) for path in looking.watched}
+        return found
 
     def _folders(self, path: str) -> Iterator[PurePosixPath]:
         """The nested folders that a path lies in, itself if it is one; without those that hold no files of a project."""

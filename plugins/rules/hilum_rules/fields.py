@@ -14,7 +14,7 @@ RAW = ("description", "globs", "alwaysApply", "paths", "applyTo")
 # The fields that mean something in each dialect; in the others, which are plain Markdown, none does.
 KNOWN = {
     "mdc": frozenset({"description", "globs", "alwaysApply"}),
-    "claude-rules": frozenset({"paths", "description"}),
+    "claude-rules": frozenset({"paths", "globs", "description"}),
     "instructions": frozenset({"applyTo", "description", "name", "excludeAgent"}),
 }
 _EVERYWHERE = {"*", "**", "**/*", "**/**", "/**"}
@@ -46,7 +46,7 @@ def read_fields(data: bytes, dialect: str) -> Fields:
     if dialect == "mdc":
         mode, patterns, found = _mdc(document)
         problems += found
-    elif dialect == "claude-rules" and (patterns := globs(document, "paths")):
+    elif dialect == "claude-rules" and (patterns := globs(document, "paths") or globs(document, "globs")):
         mode = Mode.AUTO
     elif dialect == "instructions":
         mode, patterns, found = _instructions(document)

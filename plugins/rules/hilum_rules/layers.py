@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from hilum import Layer
 
 from hilum_rules.current import Snapshot
@@ -52,14 +50,16 @@ def _index(snapshot: Snapshot) -> list[Layer]:
 
 
 def _text(file: RulesFile, number: int, limit: int) -> str:
-    lines = [f"## {number}. Rules of {_described(file)}"]
-    section = lead = ""
+    common = _common(file)
+    lines = [f"## {number}. Rules of {_described(file)}{f': {common}' if common else ''}"]
+    section, lead = common, ""
     size = 0
     for index, rule in enumerate(file.rules, 1):
         part = []
         if rule.section != section:
             section, lead = rule.section, ""
-            part.append(f"### {section}" if section else "###")
+            inner = section.removeprefix(common).removeprefix(" > ")
+            part.append(f"### {inner}" if inner else "###")
         if rule.lead != lead:
             lead = rule.lead
             part += [lead] if lead else []
@@ -70,6 +70,12 @@ def _text(file: RulesFile, number: int, limit: int) -> str:
             break
         lines += part
     return "\n".join(lines)
+
+
+def _common(file: RulesFile) -> str:
+    """Give the title of the whole file, if all its rules stand under one."""
+    titles = {rule.section.split(" > ")[0] for rule in file.rules}
+    return titles.pop() if len(titles) == 1 else ""
 
 
 def _described(file: RulesFile) -> str:
@@ -85,7 +91,3 @@ def _written(number: str, rule: Rule) -> str:
     margin = "  " * min(rule.depth, 4)
     return "\n".join([f"{margin}{number} {mark}{first}", *(f"{margin}  {line}" if line else "" for line in rest)])
 
-
-def shown_numbers(rules: Iterable[Rule]) -> list[str]:
-    """Give the sentences of rules, short, for an event."""
-    return [rule.sentence[:120] for rule in rules]

@@ -179,7 +179,8 @@ class Loader:
                 texts = [line.text for line in rule.enforce]
                 compiled, wrong = checks.compile_lines(texts, folder=rule.folder, sentence=rule.sentence)
             else:
-                compiled, wrong = checks.compile_rule(rule.sentence, hard=rule.hard, folder=rule.folder), []
+                compiled = checks.compile_rule(rule.sentence, hard=rule.hard, folder=rule.folder)
+                wrong = []
             self._compiled[key] = compiled.check, compiled.why, wrong
         return self._compiled[key]
 
@@ -206,7 +207,7 @@ def _digest(data: bytes) -> str:
 
 def _short(lead: str) -> list[str]:
     """A line before a list counts as a title if it is short: ``You must never:``."""
-    return [line for line in lead.split("\n") if 0 < len(line.split()) <= SHORT_LEAD and meaning(line)]
+    return [line for line in lead.split("\n") if 0 < len(line.split()) <= SHORT_LEAD and meaning(line) is RuleType.HARD_CONSTRAINT]
 
 
 def load_rules(path: str | Path) -> RulesFile:
@@ -222,5 +223,5 @@ def load_rules(path: str | Path) -> RulesFile:
 
     absolute = Path(path).expanduser().absolute()
     places = where(absolute.parent, config_folder())
-    found = Found(absolute, str(path), dialect_of(absolute), Workspace(places.top), name=absolute.name.split(".")[0])
+    found = Found(absolute, str(path), dialect_of(absolute), Workspace("/"), name=absolute.name.split(".")[0])  # the user named it
     return Loader(places).load([found])[0]

@@ -78,7 +78,7 @@ def read(path: Path, fence: Workspace, limit: int) -> Source:
     except HilumError as error:
         if error.code == "E_PATH_TRAVERSAL":
             raise Unread("It is a link that leads out of the project.") from None
-        raise Unread(error.message) from None
+        raise Unread("There is no such file." if error.code == "E_FILE_NOT_FOUND" else error.message) from None
     except OSError as error:
         raise Unread(f"It cannot be read: {error.strerror or error}.") from None
     raise Unread("It changes while it is read; it is read again at the next turn.")

@@ -15,6 +15,7 @@ _HARD, _SOFT, _IDENTITY = RuleType.HARD_CONSTRAINT, RuleType.SOFT_GUIDELINE, Rul
 # marks and emoji.
 TITLES: tuple[tuple[RuleType, str], ...] = (
     (_SOFT, r"\b(?:type|null|memory|thread|exception|concurrency|async|build|compile|const)[- ]safe(?:ty)?\b"),
+    (_SOFT, r"\b(?:error|loading|suspense|rsc|module|domain|service|package|layer|client|server|hydration)\b.*\b(?:boundar|safety)"),
     (_SOFT, r"\bdo'?s? (?:and|&|or|/) don'?t'?s?\b|类型安全|线程安全|内存安全|空安全"),
     (_SOFT, r"\btriple[- ]text(?:ing)?\b|避免三连击|\breactions?\b|\bemoji\b|表情反应|表情|\bmemor(?:y|ies)\b|记忆"),
     (_IDENTITY, r"\b(?:first run|first start|bootstrap(?:ping)? yourself|identity|persona|personality|who you are)\b"),

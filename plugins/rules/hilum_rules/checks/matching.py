@@ -1,0 +1,109 @@
+"""Whether a simple command is one that a rule means: sub-commands in order, options in any order and spelling."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+
+from hilum_rules.checks import code
+from hilum_rules.checks.effects import git_words, name_of
+from hilum_rules.checks.model import Commands
+from hilum_rules.checks.touches import UNKNOWN, Fit
+
+if TYPE_CHECKING:
+    from hilum_guard import SimpleCommand
+
+# What installs what the project names already, and nothing new.
+_OWN = re.compile(r"-r|--requirements?(?:=.*)?|-e|--editable|\.|\.\[.*\]|-c|\./.*|--frozen-lockfile|--no-save|--locked|-g?")
+
+
+def fit(ban: Commands, command: SimpleCommand) -> Fit:
+    """Tell whether a ban means a simple command."""
+    words = command.words
+    if not words:
+        return ""
+    if name_of(command) == "git":
+        words = git_words(words)[0]
+        words = _expanded(command, words)
+    elif name_of(command).startswith("git-"):
+        words = ("git", name_of(command)[4:], *words[1:])
+    best: Fit = ""
+    for pattern in ban.patterns:
+        found = _fit(pattern, words)
+        if found == "yes" and not (ban.new and _installs_own(pattern, words)):
+            return "yes"
+        best = best or ("maybe" if found == "maybe" else "")
+    if any(code.mention(pattern).search(text) for text in code.texts(command) for pattern in ban.patterns if len(pattern) > 1 or _rare(pattern[0])):
+        return "yes"
+    return best
+
+
+def _expanded(command: SimpleCommand, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Write out an alias that is made on the same line: `git -c alias.p=push p`."""
+    for number, word in enumerate(command.words[:-1]):
+        found = re.fullmatch(r"alias\.([\w-]+)=(.*)", command.words[number + 1], re.DOTALL)
+        if word == "-c" and found and len(words) > 1 and words[1] == found[1]:
+            return ("git", *found[2].split(), *words[2:])
+    return words
+
+
+def _fit(pattern: tuple[str, ...], words: tuple[str, ...]) -> Fit:
+    from hilum_guard import fit_words
+
+    options = [word for word in pattern if _is_option(word)]
+    if options and pattern[0] == "*":
+        return "yes" if all(_has(option, words) for option in options) else ""
+    if not all(_has(option, words) for option in options):
+        return ""
+    return fit_words([word for word in pattern if not _is_option(word)], words, strict=False)
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word not in ("-", "--", "-m", "-S")
+
+
+def _has(option: str, words: tuple[str, ...]) -> bool:
+    """Whether an option stands among words; of short ones all letters, in one word or in several, or their long names."""
+    if "--" in words:
+        words = words[: words.index("--")]
+    if option.startswith("--"):
+        return any(word == option or word.startswith(option + "=") or fnmatch.fnmatchcase(word, option) or _cut(word, option) for word in words[1:])
+    have = {letter for word in words[1:] if re.fullmatch(r"-[A-Za-z]+", word) for letter in word[1:]}
+    long = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
+    return all(letter in have or _LONG.get(letter, frozenset()) & long for letter in option[1:])
+
+
+def _cut(word: str, option: str) -> bool:
+    """Whether a word is a long option cut short, as programs accept it."""
+    return word.startswith("--") and len(word) > 4 and option.startswith(word) and len(option) - len(word) < len(option) // 2
+
+
+_LONG = {
+    "r": frozenset({"--recursive"}), "R": frozenset({"--recursive"}), "f": frozenset({"--force"}), "D": frozenset({"--delete"}),
+    "n": frozenset({"--no-verify"}), "d": frozenset({"--delete"}), "a": frozenset({"--all"}), "y": frozenset({"--yes"}),
+    "g": frozenset({"--global"}), "S": frozenset({"--sync"}),
+}  # fmt: skip
+
+
+def _installs_own(pattern: tuple[str, ...], words: tuple[str, ...]) -> bool:
+    """Whether an installing command names nothing new: no word but its own, or files that the project has."""
+    rest = [word for word in words[len(pattern) :] if word]
+    named, skip = [], False
+    for word in rest:
+        if skip or _OWN.fullmatch(word):
+            skip = word in ("-r", "--requirement", "--requirements", "-c", "-e", "--editable")
+            continue
+        if not word.startswith("-"):
+            named.append(word)
+    return not named and not any(UNKNOWN in word for word in rest)
+
+
+@cache
+def _rare(word: str) -> bool:
+    """Whether a program's name is hardly a word of anything else, so that its mention in code means it."""
+    return word in ("sudo", "doas", "npm", "pnpm", "npx", "pip", "pip3", "kubectl", "terraform", "scp", "rsync", "apt-get")
+
+
