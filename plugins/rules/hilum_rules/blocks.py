@@ -19,11 +19,15 @@ Kind = Literal["heading", "item", "row", "text", "code", "tag", "line"]
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?)|((?:(?<=##)[^#\s!]|[\u3000-\U0010ffff]).*?))?(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _LINE = re.compile(r"[ \t]*(?:([-*_])(?:[ \t]*\1){2,}|=+)[ \t]*$")
-_ITEM = re.compile(r"([ \t]*)((?:[-*+•‣◦·–]|\d{1,9}[.)]|[a-zA-Z][)])(?=[ \t]|$)|\d{1,3}[、．）]|[（(]\d{1,3}[）)])([ \t]*)(.*)$")
+_ITEM = re.compile(
+    r"([ \t]*)((?:[-*+•‣◦·–]|\d{1,9}[.)]|[a-zA-Z][)])(?=[ \t]|$)|\d{1,3}[、．）]|[（(]\d{1,3}[）)])([ \t]*)(.*)$"
+)
 _ROW = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 _TAG = re.compile(r"[ \t]*<(/?)([A-Za-z][\w.:-]*)(?:\s[^<>]*)?(/?)>[ \t]*$")
 _QUOTE = re.compile(r" {0,3}(?:>[ ]?)+")
-_VOID = frozenset({"br", "hr", "img", "p", "div", "center", "summary", "details", "a", "b", "i", "picture", "source", "sub"})
+_VOID = frozenset(
+    {"br", "hr", "img", "p", "div", "center", "summary", "details", "a", "b", "i", "picture", "source", "sub"}
+)
 SHORT_HEADING = 80
 
 
@@ -197,7 +201,10 @@ def _dedent(lines: Sequence[str]) -> str:
 
 
 def _cells(line: str) -> list[str]:
-    return [cell.replace(r"\|", "|").strip() for cell in re.split(r"(?<!\\)\|", line.strip().removeprefix("|").removesuffix("|"))]
+    return [
+        cell.replace(r"\|", "|").strip()
+        for cell in re.split(r"(?<!\\)\|", line.strip().removeprefix("|").removesuffix("|"))
+    ]
 
 
 def _named(head: list[str], cells: list[str]) -> str:

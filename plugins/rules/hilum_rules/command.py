@@ -55,7 +55,9 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("action", nargs="?", default="list", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS))
     parser.add_argument("what", nargs="?", default="", metavar="N|FILE", help="for show: a number; for check: a file")
     parser.add_argument("--workspace", "-C", default=".", metavar="DIR", help="another folder")
-    parser.add_argument("--kind", default="main", metavar="KIND", help="as in a session of this kind: main, shared, headless")
+    parser.add_argument(
+        "--kind", default="main", metavar="KIND", help="as in a session of this kind: main, shared, headless"
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
     try:
         options = parser.parse_intermixed_args(argv)
@@ -63,7 +65,9 @@ def main(argv: Sequence[str]) -> int:
         return int(error.code or 0)
     if bool(options.what) == (options.action == "list"):
         takes = {"list": "nothing", "show": "the number of a rule: 2.5", "check": "a file"}[options.action]
-        raise UsageError(f"hilum rules {options.action} takes {takes}.", code=E_BAD_ARGS, hint="See hilum rules --help.")
+        raise UsageError(
+            f"hilum rules {options.action} takes {takes}.", code=E_BAD_ARGS, hint="See hilum rules --help."
+        )
     if options.action == "check":
         return _check(options)
     snapshot = _snapshot(options)
@@ -103,7 +107,9 @@ def _list(snapshot: Snapshot, options: argparse.Namespace) -> Iterator[str]:
             count, enforced = count + 1, enforced + (rule.check is not None)
             yield from _row(f"{number}.{index}", rule)
     if not count:
-        yield from _wrapped("There are no rules here. Write AGENTS.md, or see docs/rules.md for the files that are read.")
+        yield from _wrapped(
+            "There are no rules here. Write AGENTS.md, or see docs/rules.md for the files that are read."
+        )
     else:
         told = "Nested folders add theirs when a file in them is first used."
         yield from ("", *_wrapped(f"{_many(count, 'rule')}, {enforced} enforced, {count - enforced} advice. {told}"))
@@ -127,11 +133,16 @@ def _show(snapshot: Snapshot, options: argparse.Namespace) -> Iterator[str]:
         yield json.dumps(_rule(options.what, file, rule), ensure_ascii=False, indent=1)
         return
     yield from _row(options.what, rule)
-    yield from _wrapped(f"Id: {rule.id}. Type: {rule.type.replace('_', ' ')}. Section: {rule.section or 'none'}.", "", "  ")
+    yield from _wrapped(
+        f"Id: {rule.id}. Type: {rule.type.replace('_', ' ')}. Section: {rule.section or 'none'}.", "", "  "
+    )
     yield from _wrapped(f"File: {file.path} ({_about(file)}).", "", "  ")
     for line in rule.enforce:
         yield from _wrapped(f"{rule.path}:{line.line}  enforce: {line.text}", "", "  ")
-    yield from ("", *(f"  {line}" for line in "\n".join([*([rule.lead] if rule.lead else []), rule.content]).split("\n")))
+    yield from (
+        "",
+        *(f"  {line}" for line in "\n".join([*([rule.lead] if rule.lead else []), rule.content]).split("\n")),
+    )
 
 
 def _check(options: argparse.Namespace) -> int:

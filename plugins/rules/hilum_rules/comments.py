@@ -59,7 +59,11 @@ def without_comments(given: list[str]) -> tuple[list[str], list[Comment]]:
             found.append(Comment(number + 1, 1, "", closed=False))
             break
         one = last == number
-        inner = line[start + 4 : end] if one else "\n".join([line[start + 4 :], *lines[number + 1 : last], lines[last][:end]])
+        inner = (
+            line[start + 4 : end]
+            if one
+            else "\n".join([line[start + 4 :], *lines[number + 1 : last], lines[last][:end]])
+        )
         found.append(Comment(number + 1, last - number + 1, inner))
         lines[number:last] = [line[:start].rstrip(), *[""] * (last - number - 1)][: last - number]
         lines[last] = (line[:start] if one else "") + lines[last][end + 3 :]

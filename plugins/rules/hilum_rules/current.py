@@ -120,7 +120,13 @@ class Current:
             for path in map(Path, paths):
                 dialect = dialect_of(path)
                 yield Found(
-                    path, self.where.shown(path), dialect, Workspace("/"), "user", name=path.stem, base=self.where.workspace
+                    path,
+                    self.where.shown(path),
+                    dialect,
+                    Workspace("/"),
+                    "user",
+                    name=path.stem,
+                    base=self.where.workspace,
                 )
 
     def _skipped(self, found: Found) -> bool:
@@ -183,7 +189,9 @@ class Current:
 
     def play(self, paths: Iterable[str]) -> bool:
         """Put files into play whose globs match, or that are in hand themselves; says whether any came into play."""
-        waiting = [file for file in self.snapshot.files if file.mode is not Mode.ALWAYS and file.path not in self.playing]
+        waiting = [
+            file for file in self.snapshot.files if file.mode is not Mode.ALWAYS and file.path not in self.playing
+        ]
         before = len(self.playing)
         for path in paths if waiting else ():
             self.playing |= {file.path for file in waiting if path == file.path or self._matches(file, path)}
@@ -192,11 +200,8 @@ class Current:
     def name(self, text: str) -> bool:
         """Put files into play that a text names, ``@name``; says whether any came into play."""
         words = {word.rstrip(".,:;!?)") for word in re.findall(r"(?<![\w@])@([\w./\-]+)", text[:50_000])}
-        named = {
-            file.path
-            for file in self.snapshot.files
-            if file.mode is not Mode.ALWAYS and words & {file.name, file.name.rsplit("/", 1)[-1], file.path, PurePosixPath(file.path).name}
-        } - self.playing  # fmt: skip
+        named = {file.path for file in self.snapshot.files if file.mode is not Mode.ALWAYS and words & _names(file)}
+        named -= self.playing
         self.playing |= named
         if named:
             self._settle()
@@ -225,3 +230,8 @@ class Current:
         rules = tuple(rule for file in active for rule in file.rules)
         bundle = Bundle(rules, digest, self.snapshot.problems)
         self.snapshot = attrs.evolve(self.snapshot, active=active, bundle=bundle)
+
+
+def _names(file: RulesFile) -> set[str]:
+    """What a user may call a file."""
+    return {file.name, file.name.rsplit("/", 1)[-1], file.path, PurePosixPath(file.path).name}

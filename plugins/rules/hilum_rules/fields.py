@@ -89,11 +89,21 @@ def _instructions(document: Document) -> tuple[Mode, tuple[str, ...], list[tuple
 
 def _unknown(document: Document, dialect: str) -> list[tuple[int, str]]:
     """Tell of fields that mean nothing here."""
-    unknown = [key for key in document.fields if key not in KNOWN.get(dialect, ())]
-    if not unknown:
-        return []
-    names = ", ".join(repr(key[:40]) for key in unknown[:8]) + (", …" if len(unknown) > 8 else "")
-    return [(document.lines.get(unknown[0], 1), f"Fields that mean nothing here are passed over: {names}.")]
+    known = KNOWN.get(dialect, frozenset())
+    plain = {key.lower(): key for key in known}
+    told, unknown = [], []
+    for key in document.fields:
+        meant = plain.get(re.sub(r"[-_ ]", "", key.lower()))
+        if key not in known and meant and meant not in document.fields:
+            told.append((document.lines.get(key, 1), f"The field {key!r} means nothing here: {meant!r} may be meant."))
+        elif key not in known:
+            unknown.append(key)
+    if unknown:
+        names = ", ".join(repr(key[:40]) for key in unknown[:8]) + (", …" if len(unknown) > 8 else "")
+        told.append((document.lines.get(unknown[0], 1), f"Fields that mean nothing here are passed over: {names}."))
+    if document.present and re.match(r"\s*---[ \t]*\n(?:[\w-]+[ \t]*:.*\n|[ \t]*\n)+---[ \t]*(?:\n|$)", document.body):
+        told.append((document.line, "A second front matter stands here; it is read as text."))
+    return told
 
 
 def expand(pattern: str, most: int = 200) -> list[str]:
@@ -104,7 +114,9 @@ def expand(pattern: str, most: int = 200) -> list[str]:
         one = open_ones.pop()
         match = re.search(r"\{([^{}]*,[^{}]*)\}", one)
         if match:
-            open_ones += [one[: match.start()] + choice.strip() + one[match.end() :] for choice in reversed(match[1].split(","))]
+            open_ones += [
+                one[: match.start()] + choice.strip() + one[match.end() :] for choice in reversed(match[1].split(","))
+            ]
         else:
             done.append(one)
     return done + open_ones

@@ -8,7 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
-from hilum import Agent, AssistantMessage, ContextRequest, Layer, Tool, ToolCall, ToolResult, Verdict, ask, deny, hookimpl
+from hilum import (
+    Agent,
+    AssistantMessage,
+    ContextRequest,
+    Layer,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Verdict,
+    ask,
+    deny,
+    hookimpl,
+)
 from hilum.errors import HilumError
 
 from hilum_rules.layers import REMINDER, layers
@@ -42,6 +54,7 @@ class Rules:
         self._layers: tuple[Snapshot | None, list[Layer]] = (None, [])
         self._turn = trio.Lock()
         self._restored: set[str] = set()
+        self._held = False
 
     @property
     def bundle(self) -> Bundle:
@@ -75,7 +88,20 @@ class Rules:
         async with self._turn:
             result = await trio.to_thread.run_sync(work, *arguments)
             self._tell(cause)
+        self._hold()
         return result
+
+    def _hold(self) -> None:
+        """Have the guard's sandbox hold the paths that rules protect, for programs that write by themselves."""
+        if self._held or not self._checked():
+            return
+        from hilum_guard import Guard, Held
+
+        from hilum_rules import checks
+
+        if guard := self.session.half(Guard):
+            self._held = True
+            guard.protect("rules", lambda: Held(*checks.guard_paths(self._checked(), self.session.workspace.root)))
 
     def _tell(self, cause: str) -> None:
         """Write down that other rules are in play than were told last."""

@@ -20,7 +20,9 @@ DEEPEST = 5
 MOST_IMPORTS = 200
 """Imports of all files together; more are not followed."""
 _ENDINGS = (".md", ".mdc", ".markdown", ".txt", ".rst", "")
-_IMPORTING = frozenset({"agents", "claude", "claude-rules", "gemini", "copilot", "markdown", "cursorrules", "instructions"})
+_IMPORTING = frozenset(
+    {"agents", "claude", "claude-rules", "gemini", "copilot", "markdown", "cursorrules", "instructions"}
+)
 
 Flat = tuple[Draft, str, tuple[str, ...]]
 """A draft, the file it stands in as it is shown, and the titles of the place that imports it."""
@@ -86,11 +88,12 @@ class Importing:
         here = trail[-1]
         for draft in parsed.drafts:
             named = list(dict.fromkeys(imports(draft.content))) if found.dialect in _IMPORTING else []
-            inner = [(name, list(flat)) for name in named if (flat := self._one(name, draft, found, trail)) is not None]
+            followed = [(name, self._one(name, draft, found, trail)) for name in named]
+            inner = [(name, list(flat)) for name, flat in followed if flat is not None]
             if not (inner and draft.content.strip() in {f"@{name}" for name, _ in inner}):
                 yield draft, here.shown, here.titles
-            for _, flat in inner:
-                yield from flat
+            for _, drafts in inner:
+                yield from drafts
 
     def _one(self, name: str, draft: Draft, found: Found, trail: list[_Step]) -> Iterator[Flat] | None:
         """Follow an import, ``None`` if it is none or is not followed."""
@@ -105,11 +108,17 @@ class Importing:
         fence = self._fence(real, found)
         if fence is None:
             if looks_so:
-                told("is not imported: it is outside of the project. The setting rules.import_from may allow its folder.")
+                told(
+                    "is not imported: it is outside of the project. The setting rules.import_from may allow its folder."
+                )
             return None
         if not os.path.lexists(path) or os.path.isdir(real):
             if looks_so:
-                told("is not imported: there is no such file." if not os.path.isdir(real) else "is not imported: it is a folder.")
+                told(
+                    "is not imported: there is no such file."
+                    if not os.path.isdir(real)
+                    else "is not imported: it is a folder."
+                )
             return None
         if Path(name).suffix.lower() not in _ENDINGS:
             told("is named and not imported: it is no Markdown and no text.")
@@ -118,7 +127,11 @@ class Importing:
             told(f"is not imported again: {' imports '.join(step.shown for step in trail)} imports it.")
             return None
         if len(trail) > DEEPEST or self._count >= MOST_IMPORTS:
-            told(f"is not imported: imports go {DEEPEST} deep." if len(trail) > DEEPEST else "is not imported: too many imports.")
+            told(
+                f"is not imported: imports go {DEEPEST} deep."
+                if len(trail) > DEEPEST
+                else "is not imported: too many imports."
+            )
             return None
         self._count += 1
         parsed = self.parse(real, "import", fence)

@@ -1,4 +1,4 @@
-"""The rules as layers of the system prompt: one for how to take them, one for each file, one for those that can be asked for."""
+"""The rules as layers of the system prompt: how to take them, one layer for each file, and those that can be asked for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ nearer to the work; what the user says in this conversation wins over both. [mus
 [enforced] marks what the system holds as well: it refuses what breaks the rule, so take another way and no way around. Rules \
 are not permissions: they change no setting, no approval and nothing said above. If you cannot comply with a rule, say which \
 and why."""
-REMINDER = "Check what you have done and what you do next against the numbered rules above; mend what breaks one before you go on."
+REMINDER = "Check what you did and what you do next against the numbered rules; mend what breaks one before you go on."
 
 
 def layers(snapshot: Snapshot, limit: int) -> list[Layer]:
@@ -41,7 +41,9 @@ def layers(snapshot: Snapshot, limit: int) -> list[Layer]:
 
 def _index(snapshot: Snapshot) -> list[Layer]:
     """Tell of files that the model may ask for by their description."""
-    waiting = [file for file in snapshot.files if file.mode is Mode.AGENT and file not in snapshot.active and file.rules]
+    waiting = [
+        file for file in snapshot.files if file.mode is Mode.AGENT and file not in snapshot.active and file.rules
+    ]
     if not waiting:
         return []
     lines = [f"- {file.path}: {file.description[:300]}" for file in waiting]
@@ -66,7 +68,9 @@ def _text(file: RulesFile, number: int, limit: int) -> str:
         part.append(_written(f"{number}.{index}", rule))
         size += sum(len(line.encode()) + 1 for line in part)
         if size > limit:
-            lines.append(f"(The rules {number}.{index} to {number}.{len(file.rules)} are not shown for want of room: read the file.)")
+            lines.append(
+                f"(The rules {number}.{index} to {number}.{len(file.rules)} are not shown for want of room: read the file.)"
+            )
             break
         lines += part
     return "\n".join(lines)
@@ -90,4 +94,3 @@ def _written(number: str, rule: Rule) -> str:
     first, *rest = rule.prompt_text.split("\n")
     margin = "  " * min(rule.depth, 4)
     return "\n".join([f"{margin}{number} {mark}{first}", *(f"{margin}  {line}" if line else "" for line in rest)])
-

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 from hilum import Workspace
@@ -17,6 +18,11 @@ from hilum_rules.places import Found, Where, dialect_of, where
 from hilum_rules.reading import Source, Stamp, Unread, read, stamp
 from hilum_rules.rule import Mode, Problem, Rule, RulesFile, RuleType
 from hilum_rules.sections import meaning, type_of
+
+if TYPE_CHECKING:
+    from hilum_rules.checks import Check
+
+    Judged = tuple[Check | None, str, list[tuple[int, str]]]
 
 RACY = 2_000_000_000
 """Nanoseconds within which a file may change twice without showing it in its stamp."""
@@ -50,7 +56,7 @@ class Loader:
         self.allowed = [Path(folder).expanduser() for folder in import_from]
         self._parsed: dict[tuple[Path, str], Parsed | str] = {}
         self._stamps: dict[Path, Stamp | None] = {}
-        self._compiled: dict[tuple[object, ...], tuple[object, str, list[tuple[int, str]]]] = {}
+        self._compiled: dict[tuple[object, ...], Judged] = {}
 
     # --- files by themselves ------------------------------------------------------------------------------------------
 
@@ -58,7 +64,11 @@ class Loader:
         """Read and take apart a file, or say why it cannot be read."""
         now = stamp(path)
         known = self._parsed.get((path, dialect))
-        if isinstance(known, Parsed) and known.source.stamp == now and known.read_at - known.source.stamp.modified > RACY:
+        if (
+            isinstance(known, Parsed)
+            and known.source.stamp == now
+            and known.read_at - known.source.stamp.modified > RACY
+        ):
             return known
         self._stamps[path] = now
         try:
@@ -113,7 +123,9 @@ class Loader:
         for number, text in enumerate(texts, 1):
             shown = f"settings: rules.text {number}"
             found = Found(Path(), shown, "agents", Workspace(self.where.workspace), "settings")
-            parsed = _parse(Source(Path(), text.encode(), len(text), Stamp(0, 0, 0, 0, 0)), "settings", _digest(text.encode()))
+            parsed = _parse(
+                Source(Path(), text.encode(), len(text), Stamp(0, 0, 0, 0, 0)), "settings", _digest(text.encode())
+            )
             made.append(self._made(found, parsed, [(draft, shown, ()) for draft in parsed.drafts], (), real=None))
         return made
 
@@ -144,7 +156,9 @@ class Loader:
         rules = list(self._rules(found, flat, problems))
         if not rules and not problems and not more:
             problems.append(Problem(found.shown, 0, "There are no rules in it."))
-        digest = _digest("\n".join([found.shown, parsed.hash, *(f"{path} {hash_}" for path, hash_ in sources)]).encode())
+        digest = _digest(
+            "\n".join([found.shown, parsed.hash, *(f"{path} {hash_}" for path, hash_ in sources)]).encode()
+        )
         return RulesFile(
             found.shown, real, found.dialect, found.origin, found.folder, parsed.fields.mode, parsed.fields.globs,
             parsed.fields.description, found.name, tuple(rules), (*problems, *more), digest,
@@ -164,13 +178,22 @@ class Loader:
             if seen[identity] > 1:
                 identity = f"{identity}-{seen[identity]}"
             rule = Rule(
-                identity, kind, section, draft.content, path, draft.line, found.folder, draft.lead, draft.depth, draft.enforce
+                identity,
+                kind,
+                section,
+                draft.content,
+                path,
+                draft.line,
+                found.folder,
+                draft.lead,
+                draft.depth,
+                draft.enforce,
             )
             check, why, wrong = self._compile(rule)
             problems += [Problem(path, rule.enforce[index].line, message) for index, message in wrong]
             yield attrs.evolve(rule, check=check, why=why)
 
-    def _compile(self, rule: Rule) -> tuple[object, str, list[tuple[int, str]]]:
+    def _compile(self, rule: Rule) -> Judged:
         key = rule.sentence, rule.hard, rule.folder, rule.enforce
         if key not in self._compiled:
             from hilum_rules import checks
@@ -207,7 +230,11 @@ def _digest(data: bytes) -> str:
 
 def _short(lead: str) -> list[str]:
     """A line before a list counts as a title if it is short: ``You must never:``."""
-    return [line for line in lead.split("\n") if 0 < len(line.split()) <= SHORT_LEAD and meaning(line) is RuleType.HARD_CONSTRAINT]
+    return [
+        line
+        for line in lead.split("\n")
+        if 0 < len(line.split()) <= SHORT_LEAD and meaning(line) is RuleType.HARD_CONSTRAINT
+    ]
 
 
 def load_rules(path: str | Path) -> RulesFile:
@@ -223,5 +250,7 @@ def load_rules(path: str | Path) -> RulesFile:
 
     absolute = Path(path).expanduser().absolute()
     places = where(absolute.parent, config_folder())
-    found = Found(absolute, str(path), dialect_of(absolute), Workspace("/"), name=absolute.name.split(".")[0])  # the user named it
+    found = Found(
+        absolute, str(path), dialect_of(absolute), Workspace("/"), name=absolute.name.split(".")[0]
+    )  # the user named it
     return Loader(places).load([found])[0]

@@ -57,12 +57,17 @@ def drafts(text: str, first: int = 1) -> tuple[list[Draft], list[tuple[int, str]
     text, hidden = reveal(text)
     lines, comments = without_comments(text.split("\n"))
     problems = [
-        (line, f"{count} hidden character{'s' * (count > 1)}, which you would not see and a model would read; shown as <U+…>.")
+        (
+            line,
+            f"{count} hidden character{'s' * (count > 1)}, which you would not see and a model would read; shown as <U+…>.",
+        )
         for line, count in hidden
     ]
     if len(problems) > MOST_PROBLEMS:
         more = problems[MOST_PROBLEMS:]
-        problems[MOST_PROBLEMS:] = [(more[0][0], f"Hidden characters on {len(more)} more lines, the last on {more[-1][0]}.")]
+        problems[MOST_PROBLEMS:] = [
+            (more[0][0], f"Hidden characters on {len(more)} more lines, the last on {more[-1][0]}.")
+        ]
     checks = _checks(lines, comments)
     problems += [(c.line, sentence) for c in comments if (sentence := _told(c))]
     builder = _Builder()
@@ -120,7 +125,11 @@ def _attach(found: list[Draft], sections: list[int], checks: list[Enforce]) -> l
         if index >= 0 and found[index].line > above:
             found[index] = attrs.evolve(found[index], enforce=(*found[index].enforce, check))
         else:
-            titles = found[index + 1].titles if index + 1 < len(found) and not _between(sections, check, found[index + 1]) else ()
+            titles = (
+                found[index + 1].titles
+                if index + 1 < len(found) and not _between(sections, check, found[index + 1])
+                else ()
+            )
             found.insert(index + 1, Draft(f"enforce: {check.text}", check.line, titles, enforce=(check,)))
     return found
 
@@ -185,7 +194,9 @@ class _Builder:
 
     def code(self, block: Block) -> None:
         if block.level < 0:
-            self.problems.append((block.line, "A block of code is opened here and never closed: all that follows is code."))
+            self.problems.append(
+                (block.line, "A block of code is opened here and never closed: all that follows is code.")
+            )
         if self.joins:
             last = self.drafts[-1]
             self.drafts[-1] = attrs.evolve(last, content=f"{last.content}\n{block.text}")
@@ -197,7 +208,11 @@ class _Builder:
         listed = following is not None and following.kind in ("item", "row")
         if block.kind == "text":
             self.lead, self.leads = "", []
-            if (title := _title(block.text)) and following is not None and following.kind in ("item", "row", "text", "code"):
+            if (
+                (title := _title(block.text))
+                and following is not None
+                and following.kind in ("item", "row", "text", "code")
+            ):
                 self.sections.append(block.line)
                 self.heading(7, title)
                 self.joins = False
@@ -209,7 +224,11 @@ class _Builder:
             while self.leads and self.leads[-1][0] >= block.level:
                 self.leads.pop()
             deeper = following is not None and following.kind == "item" and following.level > block.level
-            if block.kind == "item" and deeper and (block.text.rstrip("*_").endswith((":", "：")) or _title(block.text)):
+            if (
+                block.kind == "item"
+                and deeper
+                and (block.text.rstrip("*_").endswith((":", "：")) or _title(block.text))
+            ):
                 self.leads.append((block.level, block.text))
                 return
         self.add(block)
@@ -217,7 +236,11 @@ class _Builder:
 
     def add(self, block: Block) -> None:
         self.open = None
-        lead = "\n".join([*([self.lead] if self.lead else []), *(text for _, text in self.leads)]) if block.kind != "text" else ""
+        lead = (
+            "\n".join([*([self.lead] if self.lead else []), *(text for _, text in self.leads)])
+            if block.kind != "text"
+            else ""
+        )
         depth = block.level if block.kind == "item" else 0
         self.drafts.append(Draft(block.text, block.line, tuple(text for _, text in self.titles), lead, depth))
 

@@ -146,7 +146,9 @@ class Looking:
         yield from self._plain(folder, (".cursorrules",), "cursorrules")
         yield from self._tree(folder / ".cursor" / "rules", "mdc", (".mdc", "RULE.md"), governs=folder)
         yield from self._plain(folder / ".github", ("copilot-instructions.md",), "copilot", governs=folder)
-        yield from self._tree(folder / ".github" / "instructions", "instructions", (".instructions.md",), governs=folder)
+        yield from self._tree(
+            folder / ".github" / "instructions", "instructions", (".instructions.md",), governs=folder
+        )
         yield from self._plain(folder, ("CLAUDE.local.md",), "claude")
 
     def _first(self, folder: Path, origin: str = "project") -> Iterator[Found]:
@@ -155,7 +157,9 @@ class Looking:
         plain = list(self._plain(folder, _AGENTS, "agents", origin=origin))
         yield from override or plain
         for found in plain if override else ():
-            self.problems.append(Problem(found.shown, 0, "Not read: AGENTS.override.md stands in its place.", fatal=True))
+            self.problems.append(
+                Problem(found.shown, 0, "Not read: AGENTS.override.md stands in its place.", fatal=True)
+            )
 
     def _plain(
         self, folder: Path, names: Iterable[str], dialect: str, *, origin: str = "project", governs: Path | None = None
@@ -174,20 +178,30 @@ class Looking:
                 yield self._found(folder / name, dialect, origin, governs or folder)
 
     def _tree(
-        self, root: Path, dialect: str, endings: tuple[str, ...], *, origin: str = "project", governs: Path | None = None
+        self,
+        root: Path,
+        dialect: str,
+        endings: tuple[str, ...],
+        *,
+        origin: str = "project",
+        governs: Path | None = None,
     ) -> Iterator[Found]:
         """All files with these endings in and below a folder, in order of their names."""
         if not os.path.isdir(root):
             return
         count, real_top = 0, self.where.top
         if origin == "project" and not Path(os.path.realpath(root)).is_relative_to(real_top):
-            self.problems.append(Problem(self.where.shown(root), 0, "Not read: it is a link that leads out of the project.", True))
+            self.problems.append(
+                Problem(self.where.shown(root), 0, "Not read: it is a link that leads out of the project.", True)
+            )
             return
         for path, regular in self._walk(root, 0):
             if not path.name.endswith(endings):
                 if regular and path.suffix in (".md", ".mdc", ".txt"):
                     read = " and ".join(f"{ending}" for ending in endings)
-                    self.problems.append(Problem(self.where.shown(path), 0, f"Not read: here only {read} files are.", True))
+                    self.problems.append(
+                        Problem(self.where.shown(path), 0, f"Not read: here only {read} files are.", True)
+                    )
                 continue
             count += 1
             if count > MOST_FILES:

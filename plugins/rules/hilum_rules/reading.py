@@ -48,7 +48,11 @@ def _stamp(status: os.stat_result) -> Stamp:
     # A folder's size and the time of its status say nothing of the names in it.
     folder = stat.S_ISDIR(status.st_mode)
     return Stamp(
-        status.st_dev, status.st_ino, status.st_mtime_ns, 0 if folder else status.st_ctime_ns, 0 if folder else status.st_size
+        status.st_dev,
+        status.st_ino,
+        status.st_mtime_ns,
+        0 if folder else status.st_ctime_ns,
+        0 if folder else status.st_size,
     )
 
 

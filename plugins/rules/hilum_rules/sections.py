@@ -15,20 +15,33 @@ _HARD, _SOFT, _IDENTITY = RuleType.HARD_CONSTRAINT, RuleType.SOFT_GUIDELINE, Rul
 # marks and emoji.
 TITLES: tuple[tuple[RuleType, str], ...] = (
     (_SOFT, r"\b(?:type|null|memory|thread|exception|concurrency|async|build|compile|const)[- ]safe(?:ty)?\b"),
-    (_SOFT, r"\b(?:error|loading|suspense|rsc|module|domain|service|package|layer|client|server|hydration)\b.*\b(?:boundar|safety)"),
-    (_SOFT, r"\bdo'?s? (?:and|&|or|/) don'?t'?s?\b|类型安全|线程安全|内存安全|空安全"),
+    (_SOFT, r"\b(?:error|loading|suspense|rsc|module|domain|service|package|layer|client|server)\b.*\bboundar"),
+    (_SOFT, r"\bhydration safety\b|\bdo'?s? (?:and|&|or|/) don'?t'?s?\b|类型安全|线程安全|内存安全|空安全"),
     (_SOFT, r"\btriple[- ]text(?:ing)?\b|避免三连击|\breactions?\b|\bemoji\b|表情反应|表情|\bmemor(?:y|ies)\b|记忆"),
-    (_IDENTITY, r"\b(?:first run|first start|bootstrap(?:ping)? yourself|identity|persona|personality|who you are)\b"),
-    (_IDENTITY, r"^(?:you are|your role|(?:the |agent |assistant |ai )?roles?|soul|about you)\b(?!.*\b(?:access|permission))"),
+    (_IDENTITY, r"\b(?:first (?:run|start)|bootstrap(?:ping)? yourself|identity|persona|personality|who you are)\b"),
+    (
+        _IDENTITY,
+        r"^(?:you are|your role|(?:the |agent |assistant |ai )?roles?|soul|about you)\b(?!.*\b(?:access|right))",
+    ),
     (_IDENTITY, r"首次启动|首次运行|身份|人设|人格|你是谁|^(?:你的)?角色(?:定义|设定|定位)?$"),
-    (_HARD, r"\b(?:safety|security|secrets?|guard ?rails?|red lines?|off[- ]limits|non[- ]negotiables?|boundar(?:y|ies))\b"),
-    (_HARD, r"\bexternal (?:actions?|operations?|effects?)\b|\b(?:destructive|dangerous|irreversible) (?:\w+ )?(?:actions?|commands?)\b"),
-    (_HARD, r"\b(?:hard|strict|critical|mandatory|absolute|iron|golden|inviolable|binding) (?:\w+ )?(?:rules?|constraints?|limits?)\b"),
-    (_HARD, r"\b(?:forbidden|prohibited|prohibitions?|never|must|mustn'?t|shall not|may not|not allowed|disallowed|mandatory)\b"),
-    (_HARD, r"\bdo not\b|\bdon'?ts?\b|\bcannot\b|\brestrict(?:ed|ions?)\b|^(?:\w+ )?constraints?$|\bprotected (?:files|paths|branches)\b"),
-    (_HARD, r"安全|外部操作|外部动作|红线|禁止|严禁|不得|不准|不可|禁区|禁忌|底线|边界|硬性|硬约束|强制|必须|铁律|约束"),
-)  # fmt: skip
-_NUMBER = re.compile(r"^(?:(?:rule|section|part|step|phase)?\s*\d+(?:\.\d+)*[.):、．]?\s+|[一二三四五六七八九十]+[、.．]\s*|第[一二三四五六七八九十\d]+[章节条部分]+\s*)")
+    (_HARD, r"\b(?:safety|security|secrets?|guard ?rails?|red lines?|off[- ]limits|non[- ]negotiables?)\b"),
+    (_HARD, r"\bboundar(?:y|ies)\b|\bexternal (?:actions?|operations?|effects?)\b"),
+    (_HARD, r"\b(?:destructive|dangerous|irreversible) (?:\w+ )?(?:actions?|commands?|operations?)\b"),
+    (
+        _HARD,
+        r"\b(?:hard|strict|critical|absolute|iron|golden|inviolable|binding) (?:\w+ )?(?:rules?|constraints?|limits?)\b",
+    ),
+    (_HARD, r"\b(?:forbidden|prohibited|prohibitions?|never|must|mustn'?t|shall not|may not|not allowed|disallowed)\b"),
+    (_HARD, r"\bmandatory\b|\bdo not\b|\bdon'?ts?\b|\bcannot\b|\brestrict(?:ed|ions?)\b|^(?:\w+ )?constraints?$"),
+    (_HARD, r"\bprotected (?:files|paths|branches)\b"),
+    (
+        _HARD,
+        r"安全|外部操作|外部动作|红线|禁止|严禁|不得|不准|不可|禁区|禁忌|底线|边界|硬性|硬约束|强制|必须|铁律|约束",
+    ),
+)
+_NUMBER = re.compile(
+    r"^(?:(?:rule|section|part|step|phase)?\s*\d+(?:\.\d+)*[.):、．]?\s+|[一二三四五六七八九十]+[、.．]\s*|第[一二三四五六七八九十\d]+[章节条部分]+\s*)"
+)
 MOST_LETTERS = 120
 """Titles longer than this are sentences, and say nothing of what stands below them."""
 

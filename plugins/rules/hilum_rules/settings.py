@@ -16,13 +16,19 @@ class RulesSettings:
         help="Further files of rules: paths or patterns, absolute, from ~/, or relative to the workspace.",
     )
     skip: list[str] = setting(
-        factory=list, project=False, help="Files of rules that are not read, as patterns of a .gitignore: CLAUDE.md, docs/**."
+        factory=list,
+        project=False,
+        help="Files of rules that are not read, as patterns of a .gitignore: CLAUDE.md, docs/**.",
     )
     homes: bool = setting(
-        default=True, project=False, help="Read what you wrote for other agents: ~/.codex, ~/.claude, ~/.gemini and the like."
+        default=True,
+        project=False,
+        help="Read what you wrote for other agents: ~/.codex, ~/.claude, ~/.gemini and the like.",
     )
     import_from: list[str] = setting(
-        factory=list, project=False, help="Folders outside of the workspace from which files of rules may import (@path)."
+        factory=list,
+        project=False,
+        help="Folders outside of the workspace from which files of rules may import (@path).",
     )
     remind: bool = setting(default=True, project=False, help="Remind the model of the rules after each round of calls.")
     file_limit: int = setting(default=100_000, minimum=1_000, project=False, help="Bytes of a file that are read.")
