@@ -17,6 +17,8 @@ _ENFORCE = re.compile(r"[ \t>]*(?:[-*+][ \t]+)?`?enforce[ \t]*[:：][ \t]*(.*?)`
 _BOLD = re.compile(r"(\*\*|__)(?!\s)([^\n]*?)\1[ \t]*[:：]?$")
 MOST_WORDS = 6
 """Words of a bold line, or of a line before a list, that is taken for a title."""
+BOLD = 7
+"""The level of a bold line that is taken for a title: below all headings."""
 SENTENCE = 3
 """Words from which on a heading without text below it is taken for a rule."""
 MOST_PROBLEMS = 20
@@ -173,7 +175,11 @@ class _Builder:
         if self.open is None:
             return
         block, self.open = self.open, None
-        if len(block.text.split()) >= SENTENCE or re.search(r"[\u3040-\u9fff\uac00-\ud7a3]{4}", block.text):
+        if (
+            block.level == BOLD
+            or len(block.text.split()) >= SENTENCE
+            or re.search(r"[\u3040-\u9fff\uac00-\ud7a3]{4}", block.text)
+        ):
             titles = tuple(text for level, text in self.titles if level < block.level)
             self.drafts.append(Draft(block.text, block.line, titles))
         else:
@@ -214,8 +220,10 @@ class _Builder:
                 and following.kind in ("item", "row", "text", "code")
             ):
                 self.sections.append(block.line)
-                self.heading(7, title)
-                self.joins = False
+                if self.open and self.open.level == BOLD:
+                    self.bare()
+                self.heading(BOLD, title)
+                self.open, self.joins = block._replace(level=BOLD), False
                 return
             if listed and block.text.rstrip("*_").endswith((":", "：")):
                 self.lead = block.text

@@ -8,7 +8,7 @@ def read(text: str) -> list[tuple[int, tuple[str, ...], str]]:
 
 
 def test_a_heading_with_nothing_under_it_is_a_rule_or_is_told():
-    text = "# Rules\n\n## Never push to main\n\n## 不要提交密钥文件\n\n### Input\n\n## Style\n- Tabs.\n\n# Keep this file empty\n"
+    text = "# Rules\n\n## Never push to main\n\n## 不要提交文件\n\n### Input\n\n## Style\n- Tabs.\n\n# Keep this file empty\n"
     assert read(text) == [
         (3, ("Rules",), "Never push to main"),
         (10, ("Rules", "Style"), "Tabs."),
@@ -19,6 +19,36 @@ def test_a_heading_with_nothing_under_it_is_a_rule_or_is_told():
 
 
 def test_a_heading_with_code_a_table_or_a_tag_under_it_is_no_rule():
-    for inner in ("```\nx\n```\n", "| a | b |\n|---|---|\n| 1 | 2 |\n", "<rules>\n- one\n</rules>\n", "**Short:**\n- one\n"):
+    for inner in (
+        "```\nx\n```\n",
+        "| a | b |\n|---|---|\n| 1 | 2 |\n",
+        "<rules>\n- one\n</rules>\n",
+        "**Short:**\n- one\n",
+    ):
         assert [content for _, _, content in read(f"## What you must do\n{inner}")] != []
         assert "What you must do" not in [content for _, _, content in read(f"## What you must do\n{inner}")]
+
+
+def test_a_table_without_rows_gives_its_head():
+    for after in ("", "\n", "| | | |\n", "text\n", "# Next\n- a\n"):
+        assert read(f"## Risks\n| Risk | Impact |\n|---|---|\n{after}")[0] == (2, ("Risks",), "Risk; Impact")
+    assert read("| a | b |\n|---|---|\n| 1 | 2 |\n") == [(3, (), "a: 1; b: 2")]
+
+
+def test_a_bold_line_that_another_one_follows_is_not_lost():
+    text = "# T\n\n**Annotation patterns:**\n\n**Functions:**\n```js\nx\n```\n\n**Last:**\n\n# U\n- a\n"
+    assert read(text) == [
+        (3, ("T",), "**Annotation patterns:**"),
+        (6, ("T", "Functions"), "```js\nx\n```"),
+        (10, ("T", "Functions"), "**Last:**"),
+        (13, ("U",), "a"),
+    ]
+
+
+def test_lines_with_bold_labels_and_chinese_numbers_are_rules_of_their_own():
+    assert read("**可自由做**: 读文件\n**先问**: 发邮件\n以及推文\n") == [
+        (1, (), "**可自由做**: 读文件"),
+        (2, (), "**先问**: 发邮件\n以及推文"),
+    ]
+    assert read("**Note:** a line\nthat goes on\n") == [(1, (), "**Note:** a line\nthat goes on")]
+    assert read("1，先做好设计\n2，编码严谨\n10，000 元\n") == [(1, (), "先做好设计"), (2, (), "编码严谨\n10，000 元")]
