@@ -109,7 +109,7 @@ def lost_fields(lines: Sequence[str], found: Reading) -> Iterator[tuple[int, str
             value = "\n".join([match[2], *lines[at + 1 : end]])
             plain = re.sub(r"^[|>][+-]?\d?[+-]?", "", re.sub(r"(?:^|\s)#\s.*", "", value, flags=re.MULTILINE))
             got = letters(written(found.fields.get(match[1])))
-            if match[1] not in found.fields or letters(plain) not in got and letters(value) not in got:
+            if match[1] not in found.fields or (letters(plain) not in got and letters(value) not in got):
                 yield at + 1, lines[at]
         at = end
 
@@ -126,12 +126,15 @@ def lost_lines(lines: Sequence[str], found: Reading) -> Iterator[tuple[int, str]
     """Give the lines of a text that are not read, and not told either."""
     have = letters(found.text)
     told = {line for line, _ in found.problems}
+    cut = min(
+        (line for line, message in found.problems if "What follows is not read" in message), default=len(lines) + 1
+    )
     second = any("second front matter" in message.lower() for _, message in found.problems)
     start = fences(lines)[1] + 1
     if second:
         start += fences(lines[start:])[1] + 1
     comment = False
-    for number, line in enumerate(lines[start:], start + 1):
+    for number, line in enumerate(lines[start : cut - 1], start + 1):
         opens, ends = "<!--" in line, "-->" in line
         hidden = comment or opens
         comment = (comment or opens) and not ends
