@@ -24,7 +24,7 @@ _ITEM = re.compile(
 )
 _ROW = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 _TAG = re.compile(r"[ \t]*<(/?)([A-Za-z][\w.:-]*)(?:\s[^<>]*)?(/?)>[ \t]*$")
-_QUOTE = re.compile(r" {0,3}(?:>[ ]?)+")
+_QUOTE = re.compile(r" {0,3}>[ ]?")
 _LABEL = re.compile(r"(\*\*|__)[^*_\n]{1,60}(?:[:：]\1|\1[ \t]*[:：])")
 _VOID = frozenset(
     {"br", "hr", "img", "p", "div", "center", "summary", "details", "a", "b", "i", "picture", "source", "sub"}
@@ -64,7 +64,7 @@ class _Reader:
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
         self.fences = Fences()
-        self.quoted = False  # the fence stands in a quotation
+        self.quoted = 0  # how deep in quotations the fence stands
         self.in_item = False  # the fence stands in a list item
         self.code: list[str] = []
         self.code_at = 0
@@ -77,9 +77,9 @@ class _Reader:
 
     def read(self) -> Iterator[Block]:
         for number, given in enumerate(self.lines, 1):
-            line = _unquoted(given) if self.quoted or not self.fences.mark else given
+            line = _unquoted(given, self.quoted if self.fences.mark else 99)
             if self.fences.code(line):
-                self.quoted = bool(self.fences.mark) and (self.quoted or (not self.code and line != given))
+                self.quoted = self.quoted if self.code else given[: len(given) - len(line)].count(">")
                 yield from self.fence(number, line)
             elif not line.strip():
                 yield from self.end_table()
@@ -199,8 +199,11 @@ class _Reader:
         self.part.append(line.rstrip())
 
 
-def _unquoted(line: str) -> str:
-    return line[match.end() :] if (match := _QUOTE.match(line)) else line
+def _unquoted(line: str, most: int = 99) -> str:
+    """A line without the marks of ``most`` quotations."""
+    while most and (match := _QUOTE.match(line)):
+        line, most = line[match.end() :], most - 1
+    return line
 
 
 def _width(line: str) -> int:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from hilum_frontmatter import Document, flag, globs, read, text
 
+from hilum_rules.hidden import reveal
 from hilum_rules.rule import Mode
 
 RAW = ("description", "globs", "alwaysApply", "paths", "applyTo")
@@ -52,7 +53,9 @@ def read_fields(data: bytes, dialect: str) -> Fields:
         mode, patterns, found = _instructions(document)
         problems += found
     problems += _unknown(document, dialect)
-    description = " ".join(text(document, "description").split()) if dialect in KNOWN else ""
+    description, hidden = reveal(" ".join(text(document, "description").split()) if dialect in KNOWN else "")
+    if hidden:
+        problems.append((document.lines.get("description", 1), "Hidden characters in the description; shown as <U+…>."))
     return Fields(mode, patterns, description, document.body, document.line, problems)
 
 

@@ -90,7 +90,7 @@ class Importing:
             named = list(dict.fromkeys(imports(draft.content))) if found.dialect in _IMPORTING else []
             followed = [(name, self._one(name, draft, found, trail)) for name in named]
             inner = [(name, list(flat)) for name, flat in followed if flat is not None]
-            if not (inner and draft.content.strip() in {f"@{name}" for name, _ in inner}):
+            if not (inner and set(draft.content.split()) <= {f"@{name}" for name, _ in inner}):
                 yield draft, here.shown, here.titles
             for _, drafts in inner:
                 yield from drafts

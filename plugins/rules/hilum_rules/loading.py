@@ -12,7 +12,7 @@ import attrs
 from hilum import Workspace
 
 from hilum_rules.fields import Fields, read_fields
-from hilum_rules.importing import Importing
+from hilum_rules.importing import Flat, Importing
 from hilum_rules.parsing import Draft, drafts
 from hilum_rules.places import Found, Where, dialect_of, where
 from hilum_rules.reading import Source, Stamp, Unread, read, stamp
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 RACY = 2_000_000_000
 """Nanoseconds within which a file may change twice without showing it in its stamp."""
 SHORT_LEAD = 6
+MOST_KEPT = 1_000
+"""Versions of files whose rules are remembered."""
 
 
 @attrs.frozen
@@ -56,6 +58,7 @@ class Loader:
         self.allowed = [Path(folder).expanduser() for folder in import_from]
         self._parsed: dict[tuple[Path, str], Parsed | str] = {}
         self._stamps: dict[Path, Stamp | None] = {}
+        self._made_rules: dict[tuple[object, ...], tuple[tuple[Rule, ...], list[Problem]]] = {}
         self._compiled: dict[tuple[object, ...], Judged] = {}
 
     # --- files by themselves ------------------------------------------------------------------------------------------
@@ -147,27 +150,36 @@ class Loader:
         self,
         found: Found,
         parsed: Parsed,
-        flat: list[tuple[Draft, str, tuple[str, ...]]],
+        flat: list[Flat],
         imported: tuple[list[Problem], list[tuple[Path, str]]] | tuple[()],
         real: Path | None,
     ) -> RulesFile:
         problems = [Problem(found.shown, line, message) for line, message in parsed.problems]
         more, sources = imported or ([], [])
-        rules = list(self._rules(found, flat, problems))
-        if not rules and not problems and not more:
-            problems.append(Problem(found.shown, 0, "There are no rules in it."))
         digest = _digest(
             "\n".join([found.shown, parsed.hash, *(f"{path} {hash_}" for path, hash_ in sources)]).encode()
         )
+        rules, wrong = self._kept(found, flat, digest)
+        problems += wrong
+        if not rules and not problems and not more:
+            problems.append(Problem(found.shown, 0, "There are no rules in it."))
         return RulesFile(
             found.shown, real, found.dialect, found.origin, found.folder, parsed.fields.mode, parsed.fields.globs,
-            parsed.fields.description, found.name, tuple(rules), (*problems, *more), digest,
+            parsed.fields.description, found.name, rules, (*problems, *more), digest,
             (*([real] if real else []), *(path for path, _ in sources)), found.base,
         )  # fmt: skip
 
-    def _rules(
-        self, found: Found, flat: list[tuple[Draft, str, tuple[str, ...]]], problems: list[Problem]
-    ) -> Iterator[Rule]:
+    def _kept(self, found: Found, flat: list[Flat], digest: str) -> tuple[tuple[Rule, ...], list[Problem]]:
+        """Give the rules of a file, made anew only if it or what it imports is not as it was."""
+        key = digest, found.folder, tuple((draft.line, path) for draft, path, _ in flat)
+        if key not in self._made_rules:
+            while len(self._made_rules) >= MOST_KEPT:
+                del self._made_rules[next(iter(self._made_rules))]
+            wrong: list[Problem] = []
+            self._made_rules[key] = tuple(self._rules(found, flat, wrong)), wrong
+        return self._made_rules[key]
+
+    def _rules(self, found: Found, flat: list[Flat], problems: list[Problem]) -> Iterator[Rule]:
         seen: dict[str, int] = {}
         for draft, path, above in flat:
             titles = (*above, *draft.titles)

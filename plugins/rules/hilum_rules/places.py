@@ -15,6 +15,7 @@ from typing import NamedTuple
 import attrs
 from hilum import Workspace
 
+from hilum_rules.hidden import reveal
 from hilum_rules.rule import Problem
 
 MOST_FILES = 500
@@ -71,12 +72,14 @@ class Where:
     home: Path
 
     def shown(self, path: Path) -> str:
-        """Write a path for people: relative to the workspace, with ``~`` for the home folder."""
+        """Write a path in one line for people: relative to the workspace, with ``~`` for the home folder."""
         if path.is_relative_to(self.workspace):
-            return path.relative_to(self.workspace).as_posix()
-        if path.is_relative_to(self.top):
-            return PurePosixPath(os.path.relpath(path, self.workspace)).as_posix()
-        return f"~/{path.relative_to(self.home).as_posix()}" if path.is_relative_to(self.home) else str(path)
+            name = path.relative_to(self.workspace).as_posix()
+        elif path.is_relative_to(self.top):
+            name = PurePosixPath(os.path.relpath(path, self.workspace)).as_posix()
+        else:
+            name = f"~/{path.relative_to(self.home).as_posix()}" if path.is_relative_to(self.home) else str(path)
+        return reveal(name.replace("\n", "\x0b").replace("\t", "\x0b"))[0]
 
 
 def where(workspace: Path, config: Path) -> Where:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from hilum_rules.rule import RuleType
 
@@ -60,6 +60,7 @@ def _plain(title: str) -> str:
     return _NUMBER.sub("", text, count=1)
 
 
+@lru_cache(4096)
 def meaning(title: str) -> RuleType | None:
     """Give what a title says of the rules below it, ``None`` if it is not known."""
     if len(title) > MOST_LETTERS:
