@@ -16,13 +16,14 @@ from hilum_rules.comments import Fences
 
 Kind = Literal["heading", "item", "row", "text", "code", "tag", "line"]
 
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?)|((?:(?<=##)[^#\s!]|[\u3000-\U0010ffff]).*?))?(?:[ \t]+#+)?[ \t]*$")
+# No expression here looks at a part of a line twice (``*+`` gives nothing back): a line may be as long as the whole file.
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:(?=[ \t]|$)|(?<=##)(?=[^#\s!])|(?=[\u3000-\U0010ffff]))")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
-_LINE = re.compile(r"[ \t]*(?:([-*_])(?:[ \t]*\1){2,}|=+)[ \t]*$")
+_LINE = re.compile(r"[ \t]*+(?:([-*_])(?:[ \t]*+\1){2,}+|=+)[ \t]*+$")
 _ITEM = re.compile(
     r"([ \t]*)((?:[-*+•‣◦·–]|\d{1,9}[.)]|[a-zA-Z][)])(?=[ \t]|$)|\d{1,3}(?:[、．）]|，(?!\d))|[（(]\d{1,3}[）)])([ \t]*)(.*)$"
 )
-_ROW = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_ROW = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$")
 _TAG = re.compile(r"[ \t]*<(/?)([A-Za-z][\w.:-]*)(?:\s[^<>]*)?(/?)>[ \t]*$")
 _QUOTE = re.compile(r" {0,3}>[ ]?")
 _LABEL = re.compile(r"(\*\*|__)[^*_\n]{1,60}(?:[:：]\1|\1[ \t]*[:：])")
@@ -146,7 +147,7 @@ class _Reader:
             yield Block("line", number, line.strip())
         elif match := _HEADING.match(line):
             yield from self.leave()
-            title = match[2] or match[3]
+            title = _title(line[match.end() :])
             yield Block("heading", number, title, len(match[1])) if title else Block("line", number, line.strip())
         elif self.underlined(line):
             yield Block("heading", self.part_at, self.part[0].strip(), 1 if "=" in line else 2)
@@ -197,6 +198,13 @@ class _Reader:
             yield from self.close()  # "**Do**: this", and on the next line "**Ask**: that"
             self.part_at = number
         self.part.append(line.rstrip())
+
+
+def _title(text: str) -> str:
+    """The text of a heading, without the marks that may close it: ``## Title ##``."""
+    text = text.strip()
+    open_end = text.rstrip("#")
+    return open_end.rstrip() if not open_end or open_end[-1] in " \t" else text
 
 
 def _unquoted(line: str, most: int = 99) -> str:

@@ -6,10 +6,10 @@ They are taken out, and that is told; one that begins with ``enforce:`` is a lin
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 _FENCE = re.compile(r"(?:[ \t>]|[-*+] |\d{1,9}[.)] )*(`{3,}(?!.*`)|~{3,})")
-_SPAN = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 
 
 class Fences:
@@ -29,6 +29,22 @@ class Fences:
         if found and found[1].startswith(self.mark) and not line[found.end() :].strip():
             self.mark = ""
         return True
+
+
+def spans(line: str) -> Iterator[tuple[int, int]]:
+    """Give where spans of code begin and end: from a run of backticks to the next one of the same length."""
+    runs = [match.span() for match in re.finditer("`+", line)]
+    partners: dict[int, int] = {}
+    closing = [0] * len(runs)
+    for index in range(len(runs) - 1, -1, -1):
+        length = runs[index][1] - runs[index][0]
+        closing[index] = partners.get(length, 0)
+        partners[length] = index
+    index = 0
+    while index < len(runs):
+        if closing[index]:
+            yield runs[index][0], runs[closing[index]][1]
+        index = (closing[index] or index) + 1
 
 
 class Comment(NamedTuple):
@@ -73,7 +89,9 @@ def without_comments(given: list[str]) -> tuple[list[str], list[Comment]]:
 
 def _start(line: str) -> int:
     """Where a comment begins that does not stand in a span of code; -1 for none."""
-    start = line.find("<!--")
-    while start >= 0 and "`" in line and any(m.start() < start < m.end() for m in _SPAN.finditer(line)):
-        start = line.find("<!--", start + 4)
-    return start
+    at = 0
+    for begins, ends in spans(line) if "<!--" in line and "`" in line else ():
+        if (start := line.find("<!--", at, begins + 3)) >= 0:
+            return start
+        at = ends
+    return line.find("<!--", at)

@@ -9,7 +9,7 @@ from itertools import pairwise
 import attrs
 
 from hilum_rules.blocks import Block, blocks
-from hilum_rules.comments import Comment, Fences, without_comments
+from hilum_rules.comments import Comment, Fences, spans, without_comments
 from hilum_rules.hidden import reveal
 from hilum_rules.rule import Enforce
 
@@ -271,6 +271,9 @@ def imports(content: str) -> Iterator[str]:
     fences = Fences()
     for line in content.split("\n"):
         if not fences.code(line):
-            plain = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", " ", line)
+            plain, at = "", 0
+            for begins, ends in spans(line):
+                plain, at = f"{plain}{line[at:begins]} ", ends
+            plain += line[at:]
             for match in re.finditer(r"(?<![\w@/.\\])@([\w.~/\\\-][^\s`'\"<>()\[\]{}|*,;]*)", plain):
                 yield match[1].rstrip(".:!?。，：；！？、）")

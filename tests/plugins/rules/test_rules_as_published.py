@@ -1,6 +1,28 @@
 """Rules files as they are found in the field: what readers got wrong with one of them, each in its smallest form."""
 
-from hilum_rules.parsing import drafts
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hilum_rules.comments import spans, without_comments
+from hilum_rules.parsing import drafts, imports
+
+
+@contextmanager
+def limited(seconds: int) -> Iterator[None]:
+    """Fail what goes on for longer, however busy the machine is: what this is for never ends."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def read(text: str) -> list[tuple[int, tuple[str, ...], str]]:
@@ -52,3 +74,35 @@ def test_lines_with_bold_labels_and_chinese_numbers_are_rules_of_their_own():
     ]
     assert read("**Note:** a line\nthat goes on\n") == [(1, (), "**Note:** a line\nthat goes on")]
     assert read("1，先做好设计\n2，编码严谨\n10，000 元\n") == [(1, (), "先做好设计"), (2, (), "编码严谨\n10，000 元")]
+
+
+LONG = 99_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# a" + " " * LONG + "x",
+        "# a" + " #" * (LONG // 2) + "x",
+        "`<!--` " * (LONG // 7),
+        "x" + "`" * LONG + "<!-- @a.md",
+        "- x " + " ".join("`" * length for length in range(1, 430)) + "<!-- @a.md",
+        "|a|\n|-" + " " * LONG + "x",
+        "|a|\n" + " " * LONG + "|x",
+        "- " * (LONG // 2) + "x",
+        "**" + " **b" * (LONG // 4),
+        "> " * (LONG // 2) + "x",
+    ],
+)
+def test_a_line_as_long_as_the_file_is_read_at_once(text):
+    with limited(10):  # seconds; they take well under one, and took minutes or hours
+        found, problems = drafts(text)
+        assert found or problems
+        for draft in found:
+            assert list(imports(draft.content)) in ([], ["a.md"])
+
+
+def test_spans_of_code_end_at_as_many_backticks():
+    assert [*spans("a `b` ``c ` d`` `e")] == [(2, 5), (6, 15)]
+    assert [*spans("no ``` such")] == []
+    assert without_comments(["`<!--` x <!-- y --> `z`"])[0] == ["`<!--` x  `z`"]
