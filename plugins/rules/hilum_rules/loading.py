@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 RACY = 2_000_000_000
 """Nanoseconds within which a file may change twice without showing it in its stamp."""
 SHORT_LEAD = 6
+MOST_PROBLEMS = 100
+"""Problems of one file, those of its imports among them, that are told one by one."""
 MOST_KEPT = 1_000
 """Versions of files whose rules are remembered."""
 
@@ -165,7 +167,7 @@ class Loader:
             problems.append(Problem(found.shown, 0, "There are no rules in it."))
         return RulesFile(
             found.shown, real, found.dialect, found.origin, found.folder, parsed.fields.mode, parsed.fields.globs,
-            parsed.fields.description, found.name, rules, (*problems, *more), digest,
+            parsed.fields.description, found.name, rules, _bounded([*problems, *more]), digest,
             (*([real] if real else []), *(path for path, _ in sources)), found.base,
         )  # fmt: skip
 
@@ -234,6 +236,16 @@ def _parse(source: Source, dialect: str, digest: str) -> Parsed:
         problems.append((lines, cut))
     text_hash = _digest(" ".join(fields.body.split()).encode())
     return Parsed(source, fields, found, problems, digest, text_hash, 0)
+
+
+def _bounded(problems: list[Problem]) -> tuple[Problem, ...]:
+    """Give the first problems of a file, and how many more there are."""
+    kept, more = problems[:MOST_PROBLEMS], problems[MOST_PROBLEMS:]
+    if more:
+        last = more[-1]
+        message = f"And {len(more):,} more problems; the last one: {last.message}"
+        kept.append(Problem(last.path, last.line, message, any(problem.fatal for problem in more)))
+    return tuple(kept)
 
 
 def _digest(data: bytes) -> str:

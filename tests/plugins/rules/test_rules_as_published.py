@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 from hilum_rules.comments import spans, without_comments
+from hilum_rules.loading import load_rules
 from hilum_rules.parsing import drafts, imports
 
 
@@ -106,3 +107,14 @@ def test_spans_of_code_end_at_as_many_backticks():
     assert [*spans("a `b` ``c ` d`` `e")] == [(2, 5), (6, 15)]
     assert [*spans("no ``` such")] == []
     assert without_comments(["`<!--` x <!-- y --> `z`"])[0] == ["`<!--` x  `z`"]
+
+
+def test_names_and_problems_without_end_are_bounded(tmp_path):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "AGENTS.md").write_text("".join(f"- @missing{number}.md\n" for number in range(3_000)) + "- Tabs.\n")
+    file = load_rules(tmp_path / "AGENTS.md")
+    assert len(file.rules) == 3_001
+    assert len(file.problems) == 101
+    assert "And 901 more problems; the last one: @missing1000.md is not imported, nor" in file.problems[-1].message
+    (tmp_path / "CLAUDE.md").write_text("# a\n" * 2_000)
+    assert [problem.line for problem in load_rules(tmp_path / "CLAUDE.md").problems] == [*range(1, 101), 2_000]
