@@ -58,7 +58,7 @@ def files(rng: random.Random, each: int, roots: Sequence[str] = ROOTS) -> list[t
         taken = 0
         for path in rng.sample(paths, min(len(paths), each * 4)):
             try:
-                text = Path(path).read_bytes().decode()
+                text = Path(path).read_bytes().decode("utf-8-sig")  # the mark is the file's, and no text
             except (OSError, UnicodeDecodeError):
                 continue
             if 200 < len(text) < 300_000 and text.count("\n") > 10 and "\r" not in text and "\0" not in text:

@@ -144,7 +144,7 @@ def end(way: str, delay: float) -> tuple[int, float, list[str]]:
     """End a ``hilum run`` that has a stubborn tree running.
 
     Returns:
-        Its exit code, the seconds from the signal until nothing was left (at most 3), and what was left.
+        Its exit code, the seconds from the signal until nothing was left (at most 60), and what was left.
     """
     mark = uuid4().hex
     with places() as (work, own):
@@ -171,7 +171,7 @@ def end(way: str, delay: float) -> tuple[int, float, list[str]]:
             with subprocess.Popen(
                 argv, env=environ, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
             ) as process:
-                deadline = time.monotonic() + 20
+                deadline = time.monotonic() + 60
                 while not Path(work, "up").exists():
                     if process.poll() is not None or time.monotonic() > deadline:
                         process.kill()
@@ -181,7 +181,7 @@ def end(way: str, delay: float) -> tuple[int, float, list[str]]:
                 began = time.perf_counter()
                 WAYS[way](process.pid)
                 left = marked(mark)
-                while (left or process.poll() is None) and time.perf_counter() - began < 3:
+                while (left or process.poll() is None) and time.perf_counter() - began < 60:
                     time.sleep(0.002)
                     left = marked(mark) if process.poll() is not None else left
                 seconds = time.perf_counter() - began

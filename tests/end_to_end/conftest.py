@@ -20,7 +20,7 @@ import trio
 from hilum.messages import AssistantMessage, Text, ToolCall
 from hilum_replay import serve
 
-LIMIT = 30
+LIMIT = 60
 OWN_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 )
@@ -139,10 +139,19 @@ class Cli:
 
     @asynccontextmanager
     async def model(self, *answers: Any, **options: Any) -> AsyncIterator[Any]:
-        """Serve a model that gives these answers in order, and make it the default. A function is the whole script."""
+        """Serve a model that gives these answers in order, and make it the default.
+
+        A single function is the whole script; a coroutine function among others gives its answer when it is time.
+        """
         left = list(answers)
-        script = answers[0] if answers and callable(answers[0]) else lambda request: left.pop(0)
-        async with serve(script, **{"pace": 1.0, **options}) as server:
+
+        async def script(request: Any) -> Any:
+            answer = left.pop(0)
+            return await answer() if callable(answer) else answer
+
+        async with serve(
+            answers[0] if len(answers) == 1 and callable(answers[0]) else script, **{"pace": 1.0, **options}
+        ) as server:
             self.env |= {"OPENAI_BASE_URL": f"{server.url}/v1", "HILUM_MODEL": "openai/scripted"}
             yield server
 
@@ -164,7 +173,7 @@ class Terminal:
     async def see(self, text: str) -> None:
         """Wait until a text stands there that was not there before."""
         while text not in self.text[self._read :]:
-            with trio.move_on_after(10):
+            with trio.move_on_after(LIMIT):
                 if await self._more():
                     continue
             raise AssertionError(f"{text!r} never came:\n{self.text}")

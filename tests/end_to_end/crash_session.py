@@ -318,20 +318,28 @@ async def watch(argv: list[str], seconds: float | None) -> tuple[bytes, int, str
         async for piece in stream:
             errors.extend(piece)
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(complaints, process.stderr)
-        async with trio.open_nursery() as killer:
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(complaints, process.stderr)
+            async with trio.open_nursery() as killer:
 
-            async def murder(delay: float) -> None:
-                await trio.sleep(delay)
+                async def murder(delay: float) -> None:
+                    await trio.sleep(delay)
+                    process.kill()
+
+                async for piece in process.stdout:
+                    if seconds is not None and not shown:
+                        killer.start_soon(murder, seconds)
+                    shown += piece
+                killer.cancel_scope.cancel()
+            code = await process.wait()
+    finally:
+        with trio.CancelScope(shield=True):
+            if process.returncode is None:
                 process.kill()
-
-            async for piece in process.stdout:
-                if seconds is not None and not shown:
-                    killer.start_soon(murder, seconds)
-                shown += piece
-            killer.cancel_scope.cancel()
-        code = await process.wait()
+            await process.wait()
+            await process.stdout.aclose()
+            await process.stderr.aclose()
     return bytes(shown), code, errors.decode()
 
 

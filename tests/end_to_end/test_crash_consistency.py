@@ -45,7 +45,7 @@ class Odd:
 async def opened(folder: Path, *answers: str | Answer) -> AsyncIterator[Kernel]:
     store = SqliteStore(folder / "sessions.db")
     environ = {"HILUM_CONFIG": str(folder), "HILUM_DATA": str(folder)}
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with hilum.open_kernel([Odd(list(answers))], store=store, environ=environ) as kernel:
             yield kernel
 

@@ -69,7 +69,7 @@ async def work(
             hilum.open_kernel([hilum_models, notes], settings=wanted) as kernel,
             kernel.open_session() as session,
         ):
-            with trio.fail_after(40):
+            with trio.fail_after(600):
                 ended = await session.run("Note two things.")
             events = list(await kernel.store.read(session.id, 0, 1000))
         assert not server.failures

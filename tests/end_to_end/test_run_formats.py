@@ -179,6 +179,26 @@ async def test_a_reader_that_goes_away_is_no_error(cli):
         assert await process.stderr.receive_some() == b""
 
 
+async def test_a_reader_that_goes_away_stops_what_runs(cli, asks):
+    """In the midst of a run: the command that the next answer asks for is not waited for."""
+    gone = trio.Event()
+
+    async def answer():
+        await gone.wait()
+        return asks("run_terminal_cmd", command="sleep 1000")
+
+    async with (
+        cli.model(answer, "never"),
+        cli.started("run", "hi", "-q", "--output-format", "stream-json", "--approve", "auto") as process,
+    ):
+        seen = b""
+        while b"model_started" not in seen:
+            seen += await process.stdout.receive_some()
+        await process.stdout.aclose()
+        gone.set()
+        assert await process.wait() == 141
+
+
 @pytest.mark.parametrize("format", ["text", "json", "stream-json"])
 async def test_no_model_names_the_three_ways(cli, format):
     """Never a recording in its place. In the JSON formats the error is JSON."""

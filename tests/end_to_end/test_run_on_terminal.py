@@ -1,5 +1,6 @@
 """``hilum run`` on a terminal: what is shown, what is asked, and what is not obeyed."""
 
+import trio
 from hilum.messages import AssistantMessage, Text, ToolCall, Usage
 from hilum_replay import Answer
 
@@ -7,16 +8,27 @@ from hilum_replay import Answer
 async def test_calls_status_and_answer_are_shown(cli, asks):
     """A line per call with its result, a status line, the answer; the cursor comes back."""
     (cli.workspace / "a.txt").write_text("alpha\n")
-    first = Answer(asks("read_file", path="a.txt", text="I look."), Usage(1200, output=7), seconds=0.5)
+    shown, ran = trio.Event(), trio.Event()
+
+    async def first():
+        await shown.wait()
+        return Answer(asks("read_file", path="a.txt", text="I look."), Usage(1200, output=7))
+
+    async def second():
+        await ran.wait()
+        return Answer(said, Usage(1300, output=9))
+
     said = AssistantMessage((Text("It says alpha. And this is streamed.", "model"),))
     async with (
-        cli.model(first, Answer(said, Usage(1300, output=9), seconds=0.6)),
+        cli.model(first, second),
         cli.on_terminal("run", "what is in a.txt?") as terminal,
     ):
         await terminal.see("thinking · turn 1/25")
+        shown.set()
         await terminal.see("I look.")
         await terminal.see("✓ read_file path=a.txt")
         await terminal.see("1 | alpha")
+        ran.set()
         await terminal.see("turn 2/25 · 2.5k in, 16 out · openai/scripted")
         assert await terminal.end() == 0
     assert terminal.text.rstrip().endswith("It says alpha. And this is streamed.")
@@ -75,10 +87,16 @@ async def test_all_holds_for_this_tool_in_this_session(cli):
 
 async def test_what_was_typed_before_the_question_is_no_answer(cli, asks):
     """Keys pressed while the model was thinking are dropped."""
-    late = Answer(asks("write_file", path="x.txt", content="x"), seconds=0.8)
+    typed = trio.Event()
+
+    async def late():
+        await typed.wait()
+        return asks("write_file", path="x.txt", content="x")
+
     async with cli.model(late, "ok"), cli.on_terminal("run", "write") as terminal:
         await terminal.see("thinking")
         terminal.type("y\n")
+        typed.set()
         await terminal.see("[y/n/a]")
         terminal.type("n\n")
         assert await terminal.end() == 0
@@ -89,9 +107,9 @@ async def test_an_approval_that_runs_out_is_a_no(cli, asks):
     """The question goes away, and the run goes on."""
     async with (
         cli.model(asks("write_file", path="x.txt", content="x"), "Then not."),
-        cli.on_terminal("run", "write", "--set", "approval_timeout=0.5") as terminal,
+        cli.on_terminal("run", "write", "--set", "approval_timeout=3") as terminal,
     ):
-        await terminal.see("no answer in 0.5 s is a no")
+        await terminal.see("s is a no")
         await terminal.see("It is settled")
         assert await terminal.end() == 0
     assert "Then not." in terminal.text

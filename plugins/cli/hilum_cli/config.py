@@ -63,13 +63,9 @@ def _rows(folder: str, what: str) -> list[dict[str, Any]]:
         return rows
     found = [row for row in rows if row["key"] == what or row["key"].startswith(what.rstrip(".") + ".")]
     if not found:
-        from difflib import get_close_matches
+        from hilum.errors import unknown
 
-        from hilum import UsageError
-
-        near = get_close_matches(what, [row["key"] for row in rows], n=3)
-        hint = f"Did you mean {' or '.join(near)}?" if near else "hilum config lists all."
-        raise UsageError(f"There is no setting {what!r}.", hint=hint)
+        raise unknown("setting", what, [row["key"] for row in rows], hint="hilum config lists all.")
     return found
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import trio
 from hilum import HilumError, UsageError, open_kernel
 from hilum.errors import E_STOPPED, E_UNKNOWN
-from hilum.events import Delta, RunEnded
+from hilum.events import Delta, RunEnded, StopAsked
 from hilum.store import MemoryStore
 
 from hilum_cli import exits
@@ -162,7 +162,7 @@ class Headless:
         if approver and not isinstance(item, Delta):
             approver.note(item)
         await self.face.show(item)
-        if self.face.out.gone or self.face.out.error:
+        if (self.face.out.gone or self.face.out.error) and not isinstance(item, StopAsked):  # itself what a stop writes
             session.stop()  # nobody reads what it finds
 
     async def _start(self, session: Session) -> list[Run]:

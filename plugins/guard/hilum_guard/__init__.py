@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from hilum_guard.trust import Trust, trusted
 
 __all__ = [
-    "CommandVerdict", "Enforced", "Explained", "Guard", "GuardSettings", "Held", "Redactor", "SimpleCommand", "Trust", "add_rule",
-    "explain_rule", "fit_path", "fit_words", "judge_command", "load_rules", "open_session", "parse_rule", "probe", "remove_rule", "report", "trusted",
+    "CommandVerdict", "Enforced", "Explained", "Guard", "GuardSettings", "Held", "Redactor", "SimpleCommand", "Trust",
+    "add_rule", "explain_rule", "fit_path", "fit_words", "judge_command", "load_rules", "open_session", "parse_rule", "probe",
+    "remove_rule", "report", "trusted",
 ]  # fmt: skip
 
 # Where what is public stands: module and name there.
@@ -39,7 +40,7 @@ _HOMES = {
     "Explained": "half", "Guard": "half", "Redactor": "redaction",
     "add_rule": "rule_files.add", "load_rules": "rule_files.load", "remove_rule": "rule_files.remove",
     "explain_rule": "rules.explain", "parse_rule": "rules.parse",
-    "fit_path": "rules", "fit_words": "rules",
+    "fit_path": "rules.fit_path", "fit_words": "rules.fit_words",
     "Enforced": "sandbox", "Held": "sandbox", "probe": "sandbox", "report": "sandbox", "Trust": "trust", "trusted": "trust",
 }  # fmt: skip
 

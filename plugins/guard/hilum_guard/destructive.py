@@ -91,6 +91,10 @@ def _copy(simple: Simple) -> str:
     for n, word in enumerate(words[1:-1], 1):
         if word.value in {"-t", "--target-directory"} and (what := _overwrite(simple, words[n + 1])):
             return what
+    for word in words[1:]:
+        folder = word.value.removeprefix("--target-directory=")
+        if folder != word.value and (what := _overwrite(simple, Word(folder))):
+            return what
     operands = list(_operands(words[1:]))
     return _overwrite(simple, operands[-1]) if len(operands) > 1 else ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from hilum_guard import words as w
@@ -21,25 +22,25 @@ EXPANSIONS = frozenset(
 _EXPANSION = re.compile(r"\$\{(\w+|[@*?#$!-])(\[[@*]\]|\[0\])?(?:(:?[-=+])(.*))?\}", re.DOTALL)
 
 
-class Expander:
-    """Reads the words of a source with the state that the text has come to; the base of `Reader`."""
+class Expander(ABC):
+    """Reads the words of a source with the state that the text has come to; the base of `Reader`, which reads commands."""
 
     source: Source
     state: State
     literals: list[tuple[int, str]]
     pipes: dict[str, str]
 
+    @abstractmethod
     def doubt(self, why: str) -> None:
         """Note why the text is not harmless."""
-        raise NotImplementedError
 
+    @abstractmethod
     def each(self, nodes: list[Node], stdin: str | None) -> str | None:
         """Read nodes one after another; give what they would print, if that is known."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_nested(self, text: str, positional: tuple[str, ...] = (), stdin: str | None = None) -> str | None:
         """Read a text that a command of this one runs, in a shell of its own."""
-        raise NotImplementedError
 
     def text(self, node: Node) -> str:
         """Give the text of a node as the user wrote it."""

@@ -32,6 +32,7 @@ class Program:
         longs: Long options without a value, or with an optional one after `=`.
         long_valued: Long options with a value that is no file.
         operands: `paths`, `text` (never opened), `first` (the first is text, the rest paths) or `none`.
+        instead: Options that give the text which would else be the first operand: then all operands are paths.
         numbers: A number may be an option (`head -20`).
         most: The most operands it may get.
         least: The fewest operands it must get.
@@ -44,6 +45,7 @@ class Program:
     longs: frozenset[str] = attrs.field(default="", converter=_longs)
     long_valued: frozenset[str] = attrs.field(default="", converter=_longs)
     operands: str = "paths"
+    instead: str = ""
     numbers: bool = False
     most: int = 1000
     least: int = 0
@@ -85,7 +87,11 @@ def _words_doubt(simple: Simple) -> str:
         return "Some of its words only the run would tell."
     name = re.sub(r"^/(usr/)?bin/", "", first.value)
     if simple.wrapper:
-        clear = name == "time" or (name in {"timeout", "nice"} and re.fullmatch(r"\S+|", _wrapped(simple)))
+        options = " ".join(word.value for word in simple.words[1:3])
+        # `time` as a program of its own has an option for a file to write.
+        clear = re.match(r"(-p )?[^-]", options) if name == "time" else (
+            name in {"timeout", "nice"} and re.fullmatch(r"\S+|", _wrapped(simple))
+        )  # fmt: skip
         return "" if clear else f"`{first.value}` runs another command in its own way."
     if name == "git":
         from hilum_guard.harmless_git import doubt as git_doubt
@@ -114,7 +120,8 @@ def words_doubt(known: Program, simple: Simple, words: Iterable[Word]) -> str:
         return f"`{simple.words[0].value}` with {error} is not on the list of harmless commands."
     if known.check and (why := known.check(options, operands)):
         return why
-    texts = {"text": len(operands), "first": 1, "none": 0, "paths": 0}[known.operands]
+    given = any(option in known.instead.split() for option, _ in options)
+    texts = {"text": len(operands), "first": 0 if given else 1, "none": 0, "paths": 0}[known.operands]
     if len(operands) > (0 if known.operands == "none" else known.most) or len(operands) < known.least:
         return f"`{simple.words[0].value}` with {len(operands)} arguments is not on the list of harmless commands."
     if any(word.glob for word in operands[:texts]):
@@ -317,7 +324,9 @@ def _version(simple: Simple) -> str:
 
 
 def _text_only(simple: Simple) -> str:
-    """`echo` and `test`: nothing that they are given is an option that matters."""
+    """`echo` and `test`: nothing that they are given is an option that matters, but for one."""
+    if simple.words[0].value != "echo" and {"-v", "-R"} & {word.value for word in simple.words}:
+        return "`test -v` runs commands that stand in the index of a variable."
     return "A pattern for names stands where a text should." if any(word.glob for word in simple.words) else ""
 
 
@@ -337,7 +346,8 @@ _GREP = Program(
     "files-without-match only-matching quiet silent no-messages with-filename no-filename extended-regexp fixed-strings "
     "perl-regexp basic-regexp text null byte-offset no-ignore-case dereference-recursive",
     "regexp include exclude exclude-dir max-count after-context before-context context binary-files label directories",
-    operands="first", numbers=True, deep="-r -R --recursive --dereference-recursive",
+    operands="first", instead="-e --regexp", numbers=True,
+    deep="-r -R --recursive --dereference-recursive -d --directories",
 )  # fmt: skip
 _SUM = Program("btwc", longs="binary text check tag status quiet strict warn ignore-missing zero")
 _TEXT = Program(operands="text")
@@ -361,13 +371,14 @@ PROGRAMS: dict[str, Program] = {
                   "with-filename no-filename color line-regexp quiet crlf",
                   "glob iglob type type-not context after-context before-context max-count max-depth sort sortr regexp "
                   "colors max-columns max-filesize encoding threads replace",
-                  operands="first", check=_globs),
+                  operands="first", instead="-e --regexp", check=_globs),
     "sort": Program("bdfghiMnRrVcCmsuz", "kt", "reverse unique numeric-sort human-numeric-sort version-sort stable check "
                     "ignore-case ignore-leading-blanks zero-terminated", "key field-separator"),
     "uniq": Program("cdDiuz", "fsw", "count repeated unique ignore-case", "skip-fields skip-chars check-chars", most=1),
     "cut": Program("snz", "bcdf", "only-delimited complement", "delimiter fields bytes characters output-delimiter"),
     "tr": Program("cdsCt", longs="delete squeeze-repeats complement truncate-set1", operands="text"),
-    "sed": Program("nErsuz", "e", "quiet silent regexp-extended", "expression", operands="first", check=_sed),
+    "sed": Program("nErsuz", "e", "quiet silent regexp-extended", "expression", operands="first", instead="-e --expression",
+                   check=_sed),
     "awk": Program("", "F", operands="first", check=_awk), "gawk": Program("", "F", operands="first", check=_awk),
     "jq": Program("rcSesMCj", "", "raw-output compact-output sort-keys exit-status slurp tab", operands="first", check=_jq),
     "diff": Program("uNrqwbBiyacest", "UW", "unified brief recursive side-by-side ignore-all-space color new-file "

@@ -157,6 +157,8 @@ class Places:
         path = self.absolute(word.value, cwd)
         if path is None:
             return ""
+        if re.fullmatch(r"/dev/(fd/\d+|std(in|out|err))", path):  # one thing here, and another in the shell
+            return ""
         for each in (path, path if self.contained else os.path.realpath(path)):
             if why := self.device(each) or self.guarded(each):
                 return why

@@ -355,7 +355,9 @@ class Sandbox:
             filter=filters,
             group=groups.make(self.settings.processes),
             loopback=self._join(enforced),
-            protected=tuple(dict.fromkeys((*made.protected, *policy.inside(made, (p for h in held for p in h.protected))))),
+            protected=tuple(
+                dict.fromkeys((*made.protected, *policy.inside(made, (p for h in held for p in h.protected))))
+            ),
             hidden=tuple(dict.fromkeys((*made.hidden, *(p for h in held for p in h.hidden)))),
         )
         self._unwanted.update(made.unwanted)

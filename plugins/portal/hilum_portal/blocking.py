@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import trio
 
-from hilum_portal.portal import Job, Portal
+from hilum_portal.portal import Held, Job, Portal
 from hilum_portal.proxy import Proxy
 
 LOOK = 0.5
@@ -27,36 +27,35 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def wait(job: Job[Any], future: futures.Future[T] | None = None) -> T:
-    """Wait for a job, or for a future that it will end.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C was pressed, and the job was cancelled and has unwound by now. A second one does not wait.
-        BaseException: What the job raised.
-    """
-    ending: futures.Future[Any] = future or job.future
+@contextmanager
+def interruptible(job: Job[Any]) -> Iterator[None]:
+    """Start a job. On Ctrl-C in the block cancel it, and wait until it has unwound; a second Ctrl-C does not wait."""
     try:
-        # A signal in the instant before a wait is not seen until the wait is over, so none is endless.
-        while not ending.done():
-            with suppress(TimeoutError):
-                ending.result(LOOK)
-        result: T = ending.result()
+        job.start()
+        yield
     except KeyboardInterrupt:
         job.cancel()
-        futures.wait([job.future])
+        _until(job.future)
         raise
-    return result
+
+
+def _until(future: futures.Future[T]) -> futures.Future[T]:
+    # A signal in the instant before a wait is not seen until the wait is over, so none is endless.
+    while not future.done():
+        futures.wait([future], LOOK)
+    return future
 
 
 def call(portal: Portal, function: Callable[..., Awaitable[T]], *args: Any, **named: Any) -> T:
-    """Run an async function on the trio side and wait for it, as ``wait`` does."""
-    job = portal.submit(function, *args, **named)
-    try:
-        return wait(job)
-    except KeyboardInterrupt:  # it may have come before the wait began
-        job.cancel()
-        futures.wait([job.future])
-        raise
+    """Run an async function on the trio side and wait for it.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed, and the function was cancelled and has unwound by now.
+        BaseException: What the function raised.
+    """
+    job = portal.job(function, *args, **named)
+    with interruptible(job):
+        return _until(job.future).result()
 
 
 def iterate(portal: Portal, stream: Any) -> Iterator[Any]:
@@ -77,15 +76,16 @@ def hold(portal: Portal, manager: AbstractAsyncContextManager[T]) -> Iterator[T]
 
     An error in the block is raised in the manager's; if the block is interrupted, the manager's is cancelled.
     """
-    held = portal.hold(manager)
-    value = wait(held.job, held.entered)
-    try:
-        yield value
-    except BaseException as error:
-        if not wait(held.leave(error)):
-            raise
-    else:
-        wait(held.leave())
+    held = Held(portal, manager)
+    with interruptible(held.job):
+        value = _until(held.entered).result()
+        try:
+            yield value
+        except BaseException as error:
+            if not _until(held.leave(error).future).result():
+                raise
+        else:
+            _until(held.leave().future).result()
 
 
 class BlockingProxy(Proxy):

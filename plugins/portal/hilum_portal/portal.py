@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import CancelledError, Future
 from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -28,15 +28,18 @@ def _running() -> Future[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Job(Generic[T]):
-    """A function at work on the trio side.
+    """A function for the trio side, or at work there.
 
     Attributes:
-        cancel: Cancels it; may be called from any thread, at any time.
+        start: Puts it to work, with a copy of the caller's context variables. Called once; raises ``trio.RunFinishedError``
+            if the portal was closed.
+        cancel: Cancels it; may be called from any thread, at any time, and whether or not ``start`` was heard of there.
         future: What comes of it. Ends when the function has unwound and not before: with its result, with its exception,
             with ``concurrent.futures.CancelledError`` if it was cancelled, or with ``trio.RunFinishedError`` if the portal
             was closed.
     """
 
+    start: Callable[[], None]
     cancel: Callable[[], None]
     future: Future[T] = field(default_factory=_running)
 
@@ -56,7 +59,7 @@ class Portal:
 
     def __init__(self, name: str = "trio") -> None:
         ready: Future[None] = Future()
-        self.main: Job[None] = Job(partial(self._later, self._end))
+        self.main: Job[None] = Job(lambda: None, partial(self._later, self._end))
         self._scopes: set[trio.CancelScope] | None = set()  # of all jobs; None when it is closed
         self._thread = threading.Thread(target=self._run, args=(ready,), name=name, daemon=True)
         self._thread.start()
@@ -92,24 +95,37 @@ class Portal:
         self.main.cancel()
         self._thread.join()
 
-    def submit(self, function: Callable[..., Awaitable[T]], *args: Any, **named: Any) -> Job[T]:
-        """Run an async function in a task of its own, with a copy of the caller's context variables.
+    def job(self, function: Callable[..., Awaitable[T]], *args: Any, **named: Any) -> Job[T]:
+        """Make a job of an async function, to run in a task of its own.
+
+        Who can be interrupted knows the job before it is started, and so can cancel it whatever had come of the start.
 
         Raises:
-            trio.RunFinishedError: The portal was closed.
             RuntimeError: This is the trio thread; it cannot wait for itself.
         """
         if threading.current_thread() is self._thread:
             raise RuntimeError("This is the portal's own thread: await the function instead.")
-        scope = trio.CancelScope()
-        job: Job[T] = Job(partial(self._later, scope.cancel))
+        scope, begun = trio.CancelScope(), False
 
-        def start() -> None:
+        def begin() -> None:
+            nonlocal begun
+            begun = True
             if self._scopes is None:
                 job.future.set_exception(_closed())
             else:
                 self._scopes.add(scope)
                 self._nursery.start_soon(task)
+
+        def end() -> None:  # what is scheduled comes in its order: what has not begun by now never will
+            scope.cancel()
+            if not begun and not job.future.done():
+                job.future.set_exception(CancelledError())
+
+        def cancel() -> None:
+            try:
+                self._soon(end)
+            except trio.RunFinishedError:
+                end()
 
         async def task() -> None:
             try:
@@ -122,12 +138,18 @@ class Portal:
             if not job.future.done():
                 job.future.set_exception(CancelledError() if self._scopes is not None else _closed())
 
-        try:
-            self._soon(copy_context().run, start)
-        except KeyboardInterrupt:  # it came when the job was on its way, and nobody else knows the job yet
-            job.cancel()
-            wait([job.future], 2)  # not for ever: it may not even have been on its way
-            raise
+        job: Job[T] = Job(lambda: self._soon(copy_context().run, begin), cancel)
+        return job
+
+    def submit(self, function: Callable[..., Awaitable[T]], *args: Any, **named: Any) -> Job[T]:
+        """Run an async function in a task of its own, with a copy of the caller's context variables.
+
+        Raises:
+            trio.RunFinishedError: The portal was closed.
+            RuntimeError: This is the trio thread; it cannot wait for itself.
+        """
+        job = self.job(function, *args, **named)
+        job.start()
         return job
 
     def hold(self, manager: AbstractAsyncContextManager[T]) -> Held[T]:
@@ -137,11 +159,13 @@ class Portal:
             trio.RunFinishedError: The portal was closed.
             RuntimeError: This is the trio thread; it cannot wait for itself.
         """
-        return Held(self, manager)
+        held = Held(self, manager)
+        held.job.start()
+        return held
 
 
 class Held(Generic[T]):
-    """A context manager held open on the trio side. Made by ``Portal.hold``.
+    """A context manager held open on the trio side, once its job is started.
 
     Attributes:
         entered: What it yields; its exception if it could not be entered.
@@ -153,7 +177,7 @@ class Held(Generic[T]):
         self._portal, self._manager = portal, manager
         self._left = trio.Event()
         self._error: BaseException | None = None
-        self.job = portal.submit(self._live)
+        self.job = portal.job(self._live)
         self.job.future.add_done_callback(self._over)
 
     def leave(self, error: BaseException | None = None) -> Job[bool]:

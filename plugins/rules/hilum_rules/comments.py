@@ -47,6 +47,14 @@ def spans(line: str) -> Iterator[tuple[int, int]]:
         index = (closing[index] or index) + 1
 
 
+def without_spans(line: str) -> str:
+    """Put spaces in the place of spans of code."""
+    kept, at = "", 0
+    for begins, ends in spans(line) if "`" in line else ():
+        kept, at = f"{kept}{line[at:begins]}{' ' * (ends - begins)}", ends
+    return kept + line[at:]
+
+
 class Comment(NamedTuple):
     """A comment: where it begins, from 1, how many lines it has, its text, and whether it ends at all."""
 
@@ -63,35 +71,36 @@ def without_comments(given: list[str]) -> tuple[list[str], list[Comment]]:
     """
     lines, found, fences, number = list(given), list[Comment](), Fences(), 0
     while number < len(lines):
-        line = lines[number]
-        if fences.code(line) or (start := _start(line)) < 0:
+        if fences.code(lines[number]) or "<!--" not in lines[number]:
             number += 1
             continue
-        last, end = number, line.find("-->", start + 4)
-        while end < 0 and last + 1 < len(lines):
-            last += 1
-            end = lines[last].find("-->")
-        if end < 0:
+        lines[number], start = _inline(lines[number], number + 1, found)
+        if start < 0:
+            number += 1
+            continue
+        line = lines[number]
+        last = next((n for n in range(number + 1, len(lines)) if "-->" in lines[n]), -1)
+        if last < 0:
             found.append(Comment(number + 1, 1, "", closed=False))
             break
-        one = last == number
-        inner = (
-            line[start + 4 : end]
-            if one
-            else "\n".join([line[start + 4 :], *lines[number + 1 : last], lines[last][:end]])
-        )
+        end = lines[last].find("-->")
+        inner = "\n".join([line[start + 4 :], *lines[number + 1 : last], lines[last][:end]])
         found.append(Comment(number + 1, last - number + 1, inner))
-        lines[number:last] = [line[:start].rstrip(), *[""] * (last - number - 1)][: last - number]
-        lines[last] = (line[:start] if one else "") + lines[last][end + 3 :]
+        lines[number:last] = [line[:start].rstrip(), *[""] * (last - number - 1)]
+        lines[last] = lines[last][end + 3 :]
         number = last
     return lines, found
 
 
-def _start(line: str) -> int:
-    """Where a comment begins that does not stand in a span of code; -1 for none."""
-    at = 0
-    for begins, ends in spans(line) if "<!--" in line and "`" in line else ():
-        if (start := line.find("<!--", at, begins + 3)) >= 0:
-            return start
-        at = ends
-    return line.find("<!--", at)
+def _inline(line: str, number: int, found: list[Comment]) -> tuple[str, int]:
+    """Take out the comments that end on their line; gives what is left, and where one begins that goes on, or -1."""
+    plain = without_spans(line)
+    kept, at = "", 0
+    while (start := plain.find("<!--", at)) >= 0:
+        kept += line[at:start]
+        end = line.find("-->", start + 4)
+        if end < 0:
+            return kept + line[start:], len(kept)
+        found.append(Comment(number, 1, line[start + 4 : end]))
+        at = end + 3
+    return kept + line[at:], -1

@@ -175,7 +175,8 @@ class Rules:
         from hilum_rules import checks
 
         verdicts = [checks.judge_call(rules, agent, call, tool)]
-        verdicts += [deny(why) for path in inside if (why := checks.may_load(rules, path, self.session.kind))]
+        if tool.risk == "read":
+            verdicts += [deny(why) for path in inside if (why := checks.may_load(rules, path, self.session.kind))]
         verdicts.append(self._keeps(rules, tool, call))
         return max((verdict for verdict in verdicts if verdict), key=lambda verdict: verdict.rank, default=None)
 

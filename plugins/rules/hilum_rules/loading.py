@@ -14,7 +14,7 @@ from hilum import Workspace
 from hilum_rules.fields import Fields, read_fields
 from hilum_rules.importing import Flat, Importing
 from hilum_rules.parsing import Draft, drafts
-from hilum_rules.places import Found, Where, dialect_of, where
+from hilum_rules.places import Found, Where, dialect_of, in_one_line, where
 from hilum_rules.reading import Source, Stamp, Unread, read, stamp
 from hilum_rules.rule import Mode, Problem, Rule, RulesFile, RuleType
 from hilum_rules.sections import meaning, type_of
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 RACY = 2_000_000_000
 """Nanoseconds within which a file may change twice without showing it in its stamp."""
 SHORT_LEAD = 6
-MOST_PROBLEMS = 100
-"""Problems of one file, those of its imports among them, that are told one by one."""
+MOST_PROBLEMS = 200
+"""Problems of a file that are told one by one."""
 MOST_KEPT = 1_000
 """Versions of files whose rules are remembered."""
 
@@ -159,7 +159,9 @@ class Loader:
         problems = [Problem(found.shown, line, message) for line, message in parsed.problems]
         more, sources = imported or ([], [])
         digest = _digest(
-            "\n".join([found.shown, parsed.hash, *(f"{path} {hash_}" for path, hash_ in sources)]).encode()
+            "\n".join([found.shown, parsed.hash, *(f"{path} {hash_}" for path, hash_ in sources)]).encode(
+                errors="replace"
+            )
         )
         rules, wrong = self._kept(found, flat, digest)
         problems += wrong
@@ -239,13 +241,15 @@ def _parse(source: Source, dialect: str, digest: str) -> Parsed:
 
 
 def _bounded(problems: list[Problem]) -> tuple[Problem, ...]:
-    """Give the first problems of a file, and how many more there are."""
-    kept, more = problems[:MOST_PROBLEMS], problems[MOST_PROBLEMS:]
-    if more:
-        last = more[-1]
-        message = f"And {len(more):,} more problems; the last one: {last.message}"
-        kept.append(Problem(last.path, last.line, message, any(problem.fatal for problem in more)))
-    return tuple(kept)
+    """A file can have a problem on each line: the first ones tell what is wrong with it."""
+    if len(problems) > MOST_PROBLEMS:
+        rest = problems[MOST_PROBLEMS:]
+        told = f"And {len(rest):,} problems more, the last on line {rest[-1].line}."
+        problems = [
+            *problems[:MOST_PROBLEMS],
+            Problem(rest[0].path, rest[0].line, told, any(one.fatal for one in rest)),
+        ]
+    return tuple(problems)
 
 
 def _digest(data: bytes) -> str:
@@ -275,6 +279,10 @@ def load_rules(path: str | Path) -> RulesFile:
     absolute = Path(path).expanduser().absolute()
     places = where(absolute.parent, config_folder())
     found = Found(
-        absolute, str(path), dialect_of(absolute), Workspace("/"), name=absolute.name.split(".")[0]
+        absolute,
+        in_one_line(str(path)),
+        dialect_of(absolute),
+        Workspace("/"),
+        name=in_one_line(absolute.name.split(".")[0]),
     )  # the user named it
     return Loader(places).load([found])[0]

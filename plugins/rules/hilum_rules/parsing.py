@@ -9,7 +9,7 @@ from itertools import pairwise
 import attrs
 
 from hilum_rules.blocks import Block, blocks
-from hilum_rules.comments import Comment, Fences, spans, without_comments
+from hilum_rules.comments import Comment, Fences, without_comments, without_spans
 from hilum_rules.hidden import reveal
 from hilum_rules.rule import Enforce
 
@@ -21,6 +21,8 @@ BOLD = 7
 """The level of a bold line that is taken for a title: below all headings."""
 SENTENCE = 3
 """Words from which on a heading without text below it is taken for a rule."""
+MOST_TITLES = 30
+"""Titles and tags within each other; tags that are deeper are passed over."""
 MOST_PROBLEMS = 20
 """Problems of one kind that are told one by one."""
 
@@ -192,9 +194,9 @@ class _Builder:
 
     def tag(self, block: Block) -> None:
         name = block.text.replace("_", " ").replace("-", " ")
-        if block.level > 0:
+        if block.level > 0 and len(self.titles) < MOST_TITLES:
             self.titles.append((0, name))
-        elif (0, name) in self.titles:
+        elif block.level < 0 and (0, name) in self.titles:
             while self.titles.pop() != (0, name):
                 pass
 
@@ -271,9 +273,5 @@ def imports(content: str) -> Iterator[str]:
     fences = Fences()
     for line in content.split("\n"):
         if not fences.code(line):
-            plain, at = "", 0
-            for begins, ends in spans(line):
-                plain, at = f"{plain}{line[at:begins]} ", ends
-            plain += line[at:]
-            for match in re.finditer(r"(?<![\w@/.\\])@([\w.~/\\\-][^\s`'\"<>()\[\]{}|*,;]*)", plain):
+            for match in re.finditer(r"(?<![\w@/.\\])@([\w.~/\\\-][^\s`'\"<>()\[\]{}|*,;]*)", without_spans(line)):
                 yield match[1].rstrip(".:!?。，：；！？、）")

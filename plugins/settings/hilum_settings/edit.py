@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -52,15 +53,28 @@ def change(path: Path, key: str | Sequence[str], value: Any | Callable[[Any], An
     return path
 
 
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(handle: int) -> None:
+        msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
+
+else:
+    import fcntl
+
+    def _lock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Wait until nobody else changes files of the folder."""
-    import fcntl
-
-    handle = os.open(folder, os.O_RDONLY)
+    # Windows opens no folder, so a file in it stands for it there; it is left, as others may wait for it.
+    windows = sys.platform == "win32"
+    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT) if windows else os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # some network file systems have no locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            _lock(handle)
         yield
     finally:
         os.close(handle)

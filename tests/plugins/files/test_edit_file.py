@@ -88,11 +88,11 @@ async def test_no_match_shows_the_nearest_lines(use, root: Path, old: str, words
 async def test_no_match_in_a_big_file_is_quick(use, root: Path) -> None:
     """The nearest lines of 200,000 are found in bounded time."""
     (root / "a.py").write_text("".join(f"    value_{n} = compute({n}, {n * 7})\n" for n in range(200_000)))
-    begun = time.perf_counter()
+    begun = time.process_time()
     with pytest.raises(ToolError) as caught:
         await use("edit_file", path="a.py", old_string="value_777 = compute(777, 5439)\nx = 1\n", new_string="x")
     assert "778 |     value_777 = compute(777, 5439)" in caught.value.hint
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 async def test_identical_strings(use, root: Path) -> None:
@@ -222,10 +222,10 @@ def test_diffs_apply(tmp_path: Path, before: str, after: str) -> None:
 def test_diff_costs_as_much_as_the_change() -> None:
     """One line changed among 100,000 is a matter of milliseconds; a whole file changed is bounded."""
     lines = [f"line {n}\n" for n in range(100_000)]
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert unified_diff("f", "".join(lines), "".join([*lines[:50_000], "new\n", *lines[50_001:]])).count("\n") == 11
     assert unified_diff("f", "".join(lines), "".join(f"{line[:-1]}!\n" for line in lines))
-    assert time.perf_counter() - begun < 3
+    assert time.process_time() - begun < 3
 
 
 async def test_white_space_at_the_end_is_shown(use, root: Path) -> None:

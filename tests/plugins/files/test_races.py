@@ -34,7 +34,7 @@ def test_processes_in_one_workspace_lose_nothing(root: Path, processes: int) -> 
     started = [
         subprocess.Popen([*program, *names[2 * n : 2 * n + 2]], stdout=subprocess.PIPE) for n in range(processes)
     ]
-    assert [process.wait(timeout=120) for process in started] == [0] * processes
+    assert [process.wait(timeout=600) for process in started] == [0] * processes
     for process in started:
         process.communicate()
     check(root, names, 15)

@@ -10,7 +10,9 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from hilum.events import ApprovalAsked
 from hilum.processes import Command, Completed, Processes, Warden
+from hilum.testing import say, use
 from hilum_guard import bubblewrap, sandbox
 from hilum_guard.sandbox import Enforced, GuardSettings, Sandbox
 
@@ -168,3 +170,32 @@ def judged_workspace(tmp_path_factory):
     subprocess.run(["git", "init", "-q", str(root)], check=True, env=environ)
     subprocess.run(["git", "init", "-q", "--bare", str(root / "bare")], check=True, env=environ)
     return root
+
+
+@pytest.fixture
+def asked():
+    """Has a tool called, answers the approval that is asked for it (with a no), and gives that approval."""
+
+    async def asked(kit, name, *, accept=False, remember="once", meanwhile=lambda: None, **arguments):
+        kit.model.next(use(name, **arguments), say("Then so."))
+        last = kit.session.journal.last
+        run = await kit.start("x")
+        event = await kit.wait_for(ApprovalAsked, after=last)
+        meanwhile()
+        kit.session.answer(event.id, accept, remember=remember)
+        with kit.guard():
+            await run.wait()
+        return event
+
+    return asked
+
+
+@pytest.fixture
+def answered(asked):
+    """The same with a yes; gives the result of the call."""
+
+    async def answered(kit, name, **arguments):
+        await asked(kit, name, accept=True, **arguments)
+        return kit.results[-1]
+
+    return answered

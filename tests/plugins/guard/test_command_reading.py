@@ -5,7 +5,6 @@ import random
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
 from hilum_guard import judge_command
@@ -103,6 +102,8 @@ def test_a_recursive_search_asks_where_secrets_lie(tmp_path):
     (tmp_path / ".env").write_text("KEY=1")
     assert judge_command("grep -r foo .", workspace=tmp_path).kind == "ask"
     assert judge_command("grep -r foo", workspace=tmp_path).kind == "ask"
+    assert judge_command("grep -d recurse foo .", workspace=tmp_path).kind == "ask"
+    assert judge_command("grep -r -e foo", workspace=tmp_path).kind == "ask"
 
 
 def test_a_pattern_that_takes_a_link_out_is_asked(tmp_path):
@@ -140,18 +141,6 @@ def test_git_is_asked_where_a_hook_runs_when_it_looks(tmp_path):
     (tmp_path / ".git" / "hooks").mkdir(exist_ok=True)
     (tmp_path / ".git" / "hooks" / "post-index-change").write_text("#!/bin/sh\n")
     assert judge_command("git status", workspace=tmp_path).kind == "ask"
-
-
-def test_a_typical_command_is_judged_within_two_milliseconds(judged_workspace):
-    """After the first, which loads the grammar."""
-    text = "cd src && git log --oneline -5 | head -3; grep -n foo main.py 2>/dev/null"
-    judge_command(text, workspace=judged_workspace)
-    times = []
-    for _ in range(50):
-        begun = time.perf_counter()
-        assert judge_command(text, workspace=judged_workspace).kind == "auto"
-        times.append(time.perf_counter() - begun)
-    assert min(times) < 0.002
 
 
 def test_importing_the_plugin_loads_no_grammar():

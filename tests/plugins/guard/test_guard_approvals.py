@@ -20,20 +20,7 @@ def kept(kit):
     return tomllib.loads(file.read_text()) if file.exists() else {}
 
 
-async def answered(kit, name, *, remember="once", meanwhile=lambda: None, **arguments):
-    """Have a tool called, answer its approval with a yes, and give the result."""
-    kit.model.next(use(name, **arguments), say("ok"))
-    last = kit.session.journal.last
-    run = await kit.start("x")
-    event = await kit.wait_for(ApprovalAsked, after=last)
-    meanwhile()
-    kit.session.answer(event.id, True, remember=remember)
-    with kit.guard():
-        await run.wait()
-    return kit.results[-1]
-
-
-async def test_always_keeps_the_rule_for_this_folder_and_says_so(bench, tmp_path):
+async def test_always_keeps_the_rule_for_this_folder_and_says_so(bench, tmp_path, answered):
     """The next session does not ask; another folder's does."""
     kit = await bench(*PLUGINS, approve="ask_first", folder=tmp_path / "b")
     await answered(kit, "run_terminal_cmd", command="git init -q", remember="always")
@@ -47,7 +34,7 @@ async def test_always_keeps_the_rule_for_this_folder_and_says_so(bench, tmp_path
     await answered(other, "run_terminal_cmd", command="git init -q")
 
 
-async def test_always_keeps_a_rule_even_if_the_session_closes_at_once(tmp_path):
+async def test_always_keeps_a_rule_even_if_the_session_closes_at_once(tmp_path, answered):
     """The last answer counts."""
     from hilum.testing import open_bench
 
@@ -56,7 +43,7 @@ async def test_always_keeps_a_rule_even_if_the_session_closes_at_once(tmp_path):
     assert kept(kit)["workspace"][str(kit.workspace)] == {"allow": ["write_file"]}
 
 
-async def test_the_very_text_is_kept_where_no_narrower_rule_can_be(bench):
+async def test_the_very_text_is_kept_where_no_narrower_rule_can_be(bench, answered):
     """Quotes, newlines and all; it then allows that and nothing else."""
     kit = await bench(*PLUGINS, approve="ask_first")
     text = "python3 -c 'print(\"a\")\nprint(1)' && touch x"
@@ -68,7 +55,7 @@ async def test_the_very_text_is_kept_where_no_narrower_rule_can_be(bench):
     assert len(kit.of(ApprovalAsked)) == asked
 
 
-async def test_a_lasting_yes_to_somebody_elses_question_is_no_rule(bench):
+async def test_a_lasting_yes_to_somebody_elses_question_is_no_rule(bench, answered):
     """Only what the guard asked itself is kept."""
 
     class Strict:
@@ -81,7 +68,7 @@ async def test_a_lasting_yes_to_somebody_elses_question_is_no_rule(bench):
     assert kept(kit) == {}
 
 
-async def test_a_lasting_yes_against_a_rule_that_asks_is_told_to_be_none(bench):
+async def test_a_lasting_yes_against_a_rule_that_asks_is_told_to_be_none(bench, answered):
     """The rule stands above it."""
     kit = await bench(*PLUGINS, approve="auto")
     (kit.folder / "config" / "permissions.toml").write_text('ask = ["write_file(*.md)"]\n')
@@ -91,7 +78,7 @@ async def test_a_lasting_yes_against_a_rule_that_asks_is_told_to_be_none(bench):
     assert "workspace" not in kept(kit)
 
 
-async def test_a_rule_that_cannot_be_written_is_told(bench):
+async def test_a_rule_that_cannot_be_written_is_told(bench, answered):
     """The call runs, the user reads why the rule is not kept."""
     kit = await bench(*PLUGINS, approve="ask_first")
     (kit.folder / "config" / "permissions.toml").write_text(f'workspace = {{"{kit.workspace}" = {{ask = []}}}}\n')
@@ -103,7 +90,7 @@ async def test_a_rule_that_cannot_be_written_is_told(bench):
 
 
 @pytest.mark.parametrize("target", [".git/hooks/pre-commit", ".git/config"])
-async def test_a_path_that_is_swapped_while_it_is_asked_is_refused(bench, target):
+async def test_a_path_that_is_swapped_while_it_is_asked_is_refused(bench, target, answered):
     """What was approved is what is written: a link put there meanwhile makes it another call."""
     kit = await bench(*PLUGINS, approve="ask_first", files={"notes.txt": "", target: "as it was"})
     notes = kit.workspace / "notes.txt"
@@ -118,7 +105,7 @@ async def test_a_path_that_is_swapped_while_it_is_asked_is_refused(bench, target
     assert (kit.workspace / target).read_text() == "as it was"
 
 
-async def test_a_rule_that_comes_while_it_is_asked_counts(bench):
+async def test_a_rule_that_comes_while_it_is_asked_counts(bench, answered):
     """The user denies it by a rule in another window and says yes here: the strictest wins."""
     kit = await bench(*PLUGINS, approve="ask_first")
 

@@ -22,18 +22,6 @@ def user_rules(kit, **lists):
     (kit.folder / "config" / "permissions.toml").write_text("".join(lines))
 
 
-async def asked(kit, name, **arguments):
-    """Have a tool called; gives the approval that is asked for it, which is then refused."""
-    kit.model.next(use(name, **arguments), say("Then not."))
-    last = kit.session.journal.last
-    run = await kit.start("x")
-    event = await kit.wait_for(ApprovalAsked, after=last)
-    kit.session.answer(event.id, False)
-    with kit.guard():
-        await run.wait()
-    return event
-
-
 @pytest.mark.parametrize("approve", ["ask_first", "auto"])
 @pytest.mark.parametrize("command", ["rm -rf /", "cd / && rm -rf *", "bash -c 'mkfs.ext4 /dev/sda1'", ":(){ :|:& };:"])
 async def test_a_destructive_command_is_blocked_whatever_the_policy_and_the_rules(bench, approve, command):
@@ -52,7 +40,7 @@ async def test_a_harmless_command_runs_unasked_even_under_ask_first(bench):
     assert kit.of(ApprovalAsked) == []
 
 
-async def test_what_a_harmless_command_writes_is_judged_as_a_file_that_is_written(bench):
+async def test_what_a_harmless_command_writes_is_judged_as_a_file_that_is_written(bench, asked):
     """A redirection is a change: asked under ask_first, and always where the file is a protected one."""
     kit = await bench(*PLUGINS, approve="ask_first")
     assert "confirmed" in (await asked(kit, "run_terminal_cmd", command="echo x > new.txt")).reason
@@ -81,13 +69,13 @@ async def test_what_a_harmless_command_writes_is_judged_as_a_file_that_is_writte
         ("echo 'unclosed", "=echo 'unclosed"),
     ],
 )
-async def test_a_lasting_yes_is_never_wider_than_a_command_with_its_sub_command(bench, command, scope):
+async def test_a_lasting_yes_is_never_wider_than_a_command_with_its_sub_command(bench, command, scope, asked):
     """What is offered is the sub-command, or the very text where nothing else can be told apart."""
     kit = await bench(*PLUGINS, approve="ask_first")
     assert (await asked(kit, "run_terminal_cmd", command=command)).scope == f"run_terminal_cmd({scope})"
 
 
-async def test_a_yes_for_the_session_holds_for_that_sub_command_only(bench):
+async def test_a_yes_for_the_session_holds_for_that_sub_command_only(bench, asked):
     """`git add` was granted; `git push` and a compound with it are asked again."""
     kit = await bench(*PLUGINS, approve="ask_first")
     kit.model.next(use("run_terminal_cmd", command="git add nothing"), say("ok"))
@@ -101,7 +89,7 @@ async def test_a_yes_for_the_session_holds_for_that_sub_command_only(bench):
     await asked(kit, "run_terminal_cmd", command="git push")
 
 
-async def test_deny_wins_over_ask_and_allow(bench):
+async def test_deny_wins_over_ask_and_allow(bench, asked):
     """The strictest rule that fits decides, whatever the order."""
     kit = await bench(*PLUGINS, approve="auto")
     user_rules(kit, allow=["run_terminal_cmd(git *)"], ask=["run_terminal_cmd(git push *)"],
@@ -130,7 +118,7 @@ async def test_a_rule_that_denies_a_command_finds_it_however_it_is_written(bench
 
 
 @pytest.mark.parametrize("command", ["git $SUB", "$PROGRAM push", "echo 'unclosed; git push"])
-async def test_what_may_turn_out_to_be_denied_is_asked_even_under_auto(bench, command):
+async def test_what_may_turn_out_to_be_denied_is_asked_even_under_auto(bench, command, asked):
     """Words that only the run would tell, and texts that cannot be read."""
     kit = await bench(*PLUGINS, approve="auto")
     user_rules(kit, deny=["run_terminal_cmd(git push)"], allow=["run_terminal_cmd"])
@@ -152,7 +140,7 @@ async def test_what_may_turn_out_to_be_denied_is_asked_even_under_auto(bench, co
         ("./make check", False),
     ],
 )
-async def test_a_compound_command_is_allowed_only_if_every_part_is(bench, command, runs):
+async def test_a_compound_command_is_allowed_only_if_every_part_is(bench, command, runs, asked):
     """A rule fits simple commands, word by word; what is harmless may stand beside them."""
     kit = await bench(*PLUGINS, approve="ask_first", files={"src/Makefile": "check:\n", "Makefile": "check:\n"})
     user_rules(kit, allow=["run_terminal_cmd(make check *)"])
@@ -174,7 +162,7 @@ async def test_rules_for_files_are_matched_against_the_resolved_path(bench):
     assert (kit.workspace / "src/a.py").read_text() == "1"
 
 
-async def test_an_allowed_path_is_written_unasked_and_its_neighbours_are_not(bench):
+async def test_an_allowed_path_is_written_unasked_and_its_neighbours_are_not(bench, asked):
     """An allow rule settles exactly what it names."""
     kit = await bench(*PLUGINS, approve="ask_first", files={"docs/x": ""})
     (kit.workspace / "docs" / "out").symlink_to("../src")
@@ -184,7 +172,7 @@ async def test_an_allowed_path_is_written_unasked_and_its_neighbours_are_not(ben
         assert path.rpartition("/")[2] in (await asked(kit, "write_file", path=path, content="x")).call.arguments
 
 
-async def test_rules_for_other_tools_are_matched_against_named_arguments(bench):
+async def test_rules_for_other_tools_are_matched_against_named_arguments(bench, asked):
     """Servers by the glob of their tools' names; addresses so that no host passes for another."""
 
     @tool(risk="network")
@@ -212,7 +200,7 @@ async def test_rules_for_other_tools_are_matched_against_named_arguments(bench):
         await asked(kit, "fetch", url=url)
 
 
-async def test_a_project_can_only_ask_and_deny(bench):
+async def test_a_project_can_only_ask_and_deny(bench, asked):
     """Its rules join the user's; an allow there is a mistake, and nothing that changes runs until it is gone."""
     kit = await bench(*PLUGINS, approve="auto", files={".hilum/permissions.toml": 'deny = ["write_file(*.lock)"]\n'})
     user_rules(kit, ask=["write_file(*.md)"])
@@ -267,7 +255,7 @@ PROTECTED = [
 
 
 @pytest.mark.parametrize("path", PROTECTED)
-async def test_writing_what_governs_or_runs_is_always_asked(bench, path):
+async def test_writing_what_governs_or_runs_is_always_asked(bench, path, asked):
     """Under auto, with an allow rule for the whole tool, whether it exists or not."""
     kit = await bench(*PLUGINS, approve="auto")
     user_rules(kit, allow=["write_file", "write_file(**)"])
@@ -276,7 +264,7 @@ async def test_writing_what_governs_or_runs_is_always_asked(bench, path):
     assert event.scope.startswith("write_file(/")
 
 
-async def test_a_link_to_a_protected_file_is_shown_for_what_it_is(bench):
+async def test_a_link_to_a_protected_file_is_shown_for_what_it_is(bench, asked):
     """The reason names the file that would be written, not only the harmless name."""
     kit = await bench(*PLUGINS, approve="auto", files={".git/config": "[core]\n"})
     (kit.workspace / "notes.txt").symlink_to(".git/config")
@@ -285,7 +273,7 @@ async def test_a_link_to_a_protected_file_is_shown_for_what_it_is(bench):
     assert event.scope == "write_file(/.git/config)"
 
 
-async def test_only_a_rule_that_names_a_protected_file_lets_it_be_written_unasked(bench):
+async def test_only_a_rule_that_names_a_protected_file_lets_it_be_written_unasked(bench, asked):
     """The user's explicit word counts."""
     kit = await bench(*PLUGINS, approve="auto")
     user_rules(kit, allow=["write_file(.vscode/tasks.json)"])
@@ -296,7 +284,7 @@ async def test_only_a_rule_that_names_a_protected_file_lets_it_be_written_unaske
 @pytest.mark.parametrize(
     "path", [".env", "config/.env.local", "deploy/id_ed25519", "server.pem", ".aws/config", ".ENV"]
 )
-async def test_reading_a_file_of_secrets_is_asked(bench, path):
+async def test_reading_a_file_of_secrets_is_asked(bench, path, asked):
     """Under auto, too; what only looks like one by its ending is source code."""
     kit = await bench(
         *PLUGINS, approve="auto", files={path: "x", "secrets.py": "x", ".env.example": "x", "keys.md": "x"}

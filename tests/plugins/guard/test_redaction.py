@@ -113,9 +113,9 @@ def test_code_is_left_alone(code: str) -> None:
 @pytest.mark.parametrize("text", ["token=" * 20_000, "a-b_" * 30_000 + "token", "token=1" * 20_000 + "(", "_" * 90_000])
 def test_redaction_takes_no_time_for_odd_texts(text: str) -> None:
     """No pattern looks at the same text again and again."""
-    began = time.perf_counter()
+    began = time.process_time()
     Redactor({})(text + " KEY")
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ async def test_a_lifespan_that_crashes_is_told_and_ends_alone():
         fallen.set()
 
     lifespans = Lifespans("live", object(), crashed, "tea")
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         async with open_nursery() as nursery:
             assert await lifespans.open("a", SimpleNamespace(live=unsteady), nursery) == "half"
             assert await lifespans.open("b", SimpleNamespace(live=falling), nursery) == "other half"

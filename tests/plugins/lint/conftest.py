@@ -11,7 +11,9 @@ from typing import Any
 import hilum_lint
 import pytest
 import trio
+import trio.testing
 from hilum.testing import Bench, open_bench, use
+from hilum_lint import looks
 
 BIN = Path(sys.executable).parent
 
@@ -86,12 +88,39 @@ def opened(root: Path) -> Callable[..., AbstractAsyncContextManager[Bench]]:
 
 
 @pytest.fixture
+def clock(mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch) -> trio.testing.MockClock:
+    """A clock ten times slower than the machine, however busy that is: a time limit passes when a test says so.
+
+    A test has to name this fixture itself.
+    """
+    mock_clock.rate = 0.1
+    monkeypatch.setattr("hilum_lint.later.PAUSE", 0.01)
+    return mock_clock
+
+
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], trio.Event]:
+    """Give an event that is set when a checker of this name has been run."""
+    events: dict[str, trio.Event] = {}
+
+    async def noted(session: Any, use: Any, *arguments: Any, **options: Any) -> Any:
+        outcome = await check(session, use, *arguments, **options)
+        if use.checker.name in events:
+            events[use.checker.name].set()
+        return outcome
+
+    check = looks.check
+    monkeypatch.setattr(looks, "check", noted)
+    return lambda name: events.setdefault(name, trio.Event())
+
+
+@pytest.fixture
 def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
-    """Wait until something is so, for 20 seconds at most: for what processes do to files, which nobody announces."""
+    """Wait until something is so, for a minute at most: for what processes do to files, which nobody announces."""
 
     async def until(condition: Callable[[], object]) -> None:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while not condition():  # noqa: ASYNC110
-                await trio.sleep(0.02)
+                await trio.sleep(0.002)
 
     return until

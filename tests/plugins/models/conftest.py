@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import attrs
@@ -128,9 +129,8 @@ def stream_of() -> Callable[[str], bytes]:
 
 
 @pytest.fixture
-async def free_port() -> int:
-    """A port on which nothing listens."""
-    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    port: int = listener.socket.getsockname()[1]
-    await listener.aclose()
-    return port
+def free_port() -> Iterator[int]:
+    """A port on which nothing listens, and nobody else can."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]

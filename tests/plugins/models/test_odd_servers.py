@@ -44,7 +44,7 @@ def ask(server: Any, transport: Transport) -> Ask:
         server.say(body, **reply)
         settings = ModelsSettings(providers={"odd": ProviderSettings(base_url=server.url, api=api)})  # type: ignore[arg-type]
         [provider] = [found for found in providers(settings, {}, transport) if found.name == "odd"]
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             async with provider.model("m").stream(Request(b'{"messages":[]}', (), (), ())) as chunks:
                 return [chunk async for chunk in chunks]
 
@@ -201,7 +201,7 @@ async def test_networks_in_no_proxy(
     server.say(HI + STOP)
     settings = ModelsSettings(providers={"odd": ProviderSettings(base_url="http://model.example/v1")})
     [provider] = [found for found in providers(settings, {}, transport) if found.name == "odd"]
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with provider.model("m").stream(Request(b'{"messages":[]}', (), (), ())) as chunks:
             assert plain(message([chunk async for chunk in chunks]).parts) == ["hi"]
     assert server.seen[0].path == "http://model.example/v1/chat/completions"

@@ -139,13 +139,13 @@ def nothing_is_left():
     yield
     for thread in threading.enumerate():
         if thread.name == "the portal":
-            thread.join(5)
+            thread.join(60)
             assert not thread.is_alive()
     gc.collect()
 
 
 def in_asyncio(function):
-    """Make a test of a coroutine function that is given an open client, and must not take longer than ten seconds."""
+    """Make a test of a coroutine function that is given an open client, and must not take longer than a minute."""
 
     @functools.wraps(function)
     def test(*args, **kwargs):
@@ -153,7 +153,7 @@ def in_asyncio(function):
 
         async def main():
             asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
-            async with asyncio.timeout(10), open_aio() as client:
+            async with asyncio.timeout(60), open_aio() as client:
                 await function(client, *args, **kwargs)
             gc.collect()
 
@@ -170,7 +170,7 @@ def interrupt_when(up):
     """Press Ctrl-C in this thread when an event is set."""
 
     def press():
-        assert up.wait(10)
+        assert up.wait(60)
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=press)
@@ -296,9 +296,14 @@ def test_an_error_in_the_block_of_plain_code_is_raised_in_the_manager():
 @in_asyncio
 async def test_a_block_that_is_cancelled_cancels_the_manager(client):
     """The host sees its own cancellation, so that a timeout around it works."""
+
+    async def stay():
+        async with asyncio.timeout(None) as limit, client.block():
+            limit.reschedule(0)
+            await asyncio.sleep(1000)
+
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.01), client.block():
-            await asyncio.sleep(60)
+        await stay()
     assert client.log == ["ExceptionGroup", "left in its task: True"]
 
 
@@ -314,7 +319,7 @@ async def test_a_manager_that_cannot_be_entered_says_why(client):
 async def test_giving_up_to_enter_waits_until_that_has_unwound(client):
     """Nothing is entered behind the back of the host."""
     entering = asyncio.create_task(client.reluctant().__aenter__())
-    await asyncio.to_thread(client.up.wait, 10)
+    await asyncio.to_thread(client.up.wait, 60)
     entering.cancel()
     with pytest.raises(asyncio.CancelledError):
         await entering
@@ -329,7 +334,7 @@ async def test_giving_up_to_enter_waits_until_that_has_unwound(client):
 async def test_a_cancelled_task_waits_until_trio_has_unwound(client, times):
     """However often it is cancelled."""
     task = asyncio.create_task(client.slow())
-    await asyncio.to_thread(client.up.wait, 10)
+    await asyncio.to_thread(client.up.wait, 60)
     for _ in range(times):
         task.cancel()
         await asyncio.sleep(0)
@@ -342,7 +347,7 @@ async def test_a_cancelled_task_waits_until_trio_has_unwound(client, times):
 async def test_an_error_while_unwinding_is_not_lost(client):
     """It is raised instead of the cancellation, as if the coroutine were of asyncio."""
     task = asyncio.create_task(client.slow(LookupError("too late")))
-    await asyncio.to_thread(client.up.wait, 10)
+    await asyncio.to_thread(client.up.wait, 60)
     task.cancel()
     with pytest.raises(LookupError, match="too late"):
         await task
@@ -365,9 +370,46 @@ def test_ctrl_c_while_entering_waits_and_interrupts():
         assert client.log == ["unwound"]
 
 
+@pytest.mark.parametrize("heard", [True, False])
+@pytest.mark.parametrize("use", [lambda client: client.slow(), lambda client: client.block().__enter__()])
+def test_ctrl_c_in_the_instant_of_the_start_leaves_nothing_at_work(monkeypatch, heard, use):
+    """Whether the trio side has already heard of a call or a manager or not, it ends before the interrupt goes on."""
+    with open_blocking() as client:
+        portal = client._portal
+        soon, at_work = portal._soon, len(portal._scopes)
+
+        def press(*what):
+            monkeypatch.undo()
+            if heard:
+                soon(*what)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(portal, "_soon", press)
+        with pytest.raises(KeyboardInterrupt):
+            use(client)
+        assert len(portal._scopes) == at_work
+        assert client.add(1) == 1
+
+
+def test_ctrl_c_in_the_instant_after_entering_leaves_the_manager(monkeypatch):
+    """When the block has not begun yet, and nobody else knows that there is something to leave."""
+    with open_blocking() as client:
+        until = blocking._until
+
+        def press(future):
+            until(future)
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(blocking, "_until", press)
+        with pytest.raises(KeyboardInterrupt), client.block():
+            raise AssertionError
+        assert client.log[-1] == "left in its task: True"
+
+
 def test_ctrl_c_ends_a_plain_program_with_its_trio_side():
     """A whole program: it unwinds, prints what its managers print, and dies of the interrupt."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
     # The order is this one, unless the interrupt comes in the instant between starting the call and waiting for it.
     assert sorted(done.stdout.split()) == ["left", "unwound"]
     assert done.returncode == -signal.SIGINT
@@ -407,8 +449,8 @@ def test_closing_ends_what_others_still_wait_for():
     portal, client = Portal("the portal"), Client()
     job = portal.submit(client.slow)
     held = portal.hold(client.block())
-    assert held.entered.result(10).text == "held"
-    assert client.up.wait(10)
+    assert held.entered.result(60).text == "held"
+    assert client.up.wait(60)
     portal.close()
     assert "unwound" in client.log
     for future in (job.future, held.job.future):
@@ -428,17 +470,17 @@ def test_what_is_started_while_the_portal_closes_ends():
         portal, start, ends = Portal("the portal"), threading.Barrier(3), []
 
         def work(portal=portal, start=start, ends=ends):
-            start.wait(10)
+            start.wait(60)
             try:
                 while True:
-                    assert portal.submit(Client().add, 1).future.result(10) == 1
+                    assert portal.submit(Client().add, 1).future.result(60) == 1
             except trio.RunFinishedError as error:
                 ends.append(error)
 
         threads = [threading.Thread(target=work) for _ in range(2)]
         for thread in threads:
             thread.start()
-        start.wait(10)
+        start.wait(60)
         portal.close()
         for thread in threads:
             thread.join()
@@ -449,10 +491,10 @@ def test_a_job_is_cancelled_by_itself():
     """Cancelling one leaves the others, and ending it is up to trio alone."""
     portal, client, other = Portal("the portal"), Client(), Client()
     job, stays = portal.submit(client.slow), portal.submit(other.slow)
-    assert client.up.wait(10)
+    assert client.up.wait(60)
     assert not job.future.cancel()
     job.cancel()
-    assert isinstance(job.future.exception(10), CancelledError)
+    assert isinstance(job.future.exception(60), CancelledError)
     assert client.log == ["unwound"]
     assert not stays.future.done()
     portal.close()
@@ -493,7 +535,7 @@ def test_a_thread_that_cannot_start_says_why():
         "try: Portal()\n"
         "except OSError as error: print(error.strerror)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout == "Too many open files\n", done.stderr
 
 
@@ -541,7 +583,7 @@ async def test_cancelling_trio_waits_for_the_coroutine_of_the_host(client, late)
     async def slow(text):
         try:
             up.set()
-            await asyncio.sleep(60)
+            await asyncio.sleep(1000)
         finally:
             await asyncio.sleep(0.02)
             log.append("cleaned up")
@@ -574,5 +616,5 @@ async def test_a_loop_that_is_closed_is_an_error_for_trio():
         return aio.from_trio(asyncio.sleep)
 
     sleep = await trio.to_thread.run_sync(lambda: asyncio.run(make()))
-    with trio.fail_after(10), pytest.raises(RuntimeError, match="closed"):
+    with trio.fail_after(60), pytest.raises(RuntimeError, match="closed"):
         await sleep(0)

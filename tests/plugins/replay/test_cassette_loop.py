@@ -96,7 +96,7 @@ def add(kernel: Kernel, url: str, api: str, transport: Transport) -> None:
 
 
 async def two_runs(session: Session) -> list[RunEnded]:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         return [await session.run("Count, please."), await session.run("Thank you.")]
 
 
@@ -111,7 +111,7 @@ async def make(folder: Path, path: Path, api: str = "chat") -> tuple[Cassette, l
         async with trio.open_nursery() as nursery:
             nursery.start_soon(follow, session.events(), recorder)
             ends = await two_runs(session)
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 while len(recorder.cassette.exchanges) < 3:
                     await trio.testing.wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
@@ -182,7 +182,7 @@ async def test_a_changed_tool_is_found_and_shown(tmp_path: Path, way: str) -> No
         model = f"cassette/{tmp_path}/c.toml" if way == "process" else "test/m"
         url = server.url if way == "http" else ""
         async with session_in(tmp_path / "two", model, word="tokens", url=url, api="anthropic") as session:
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 end = await session.run("Count, please.")
     assert end.state == "failed"
     for words in ("exchange 2 of 3", "- 2 words in {workspace}/a.txt", "+ 2 tokens in {workspace}/a.txt"):
@@ -194,7 +194,7 @@ async def test_strict_play_sees_a_changed_prompt(tmp_path: Path) -> None:
     """In the strict mode another text of a tool is enough; it names the first thing that differs."""
     await make(tmp_path / "one", tmp_path / "c.toml")
     async with session_in(tmp_path / "two", f"cassette/{tmp_path}/c.toml?mode=strict") as session:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             end = await session.run("Count, please.")
     assert end.state == "failed"  # the seconds that the tool took
     assert "exchange 2 of 3" in end.error
@@ -205,7 +205,7 @@ async def test_one_more_prompt_than_recorded_is_told(tmp_path: Path) -> None:
     await make(tmp_path / "one", tmp_path / "c.toml")
     async with session_in(tmp_path / "two", f"cassette/{tmp_path}/c.toml") as session:
         await two_runs(session)
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             end = await session.run("One more?")
     assert end.state == "failed"
     assert "at its end" in end.error

@@ -8,43 +8,20 @@ from hilum.messages import AssistantMessage, Layer, Text, Thinking, ToolCall, To
 from hilum_guard import Redactor
 from hilum_replay import Places, Recorder
 
-AWS = "AKIA" + "ABCDEFGHIJKLMNOP"
-KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nabc/+\n-----END RSA PRIVATE KEY-----"
-SHAPES = {
-    "sk": "sk-" + "ant-api03-abcdefghijklmnop_qrst",
-    "github": "ghp_" + "abcdefghijklmnopqrstuvwxyz0123456789",
-    "aws": AWS,
-    "google": "AIza" + "SyA-abcdefghijklmnopqrstuvwxyz01234",
-    "slack": "xoxb-" + "1234567890-abcdefghij",
-    "jwt": "eyJ" + "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghijk",
-    "bearer": "tok3n.value_123",
-    "url": "hunter2hunter2",
-    "block": "MIIEow",
-    "assigned": "correct-horse-battery",
-    "basic": "dXNlcjpwYXNzd29yZA==",
-}
-TEXT = f"""key {SHAPES["sk"]} and {SHAPES["github"]}; {SHAPES["aws"]} {SHAPES["google"]} {SHAPES["slack"]} {SHAPES["jwt"]}
-Authorization: Bearer {SHAPES["bearer"]}
-{{"Authorization": "Basic {SHAPES["basic"]}"}}
-curl -H 'authorization: {SHAPES["bearer"]}' https://me:{SHAPES["url"]}@example.org/x
-export DB_PASSWORD="{SHAPES["assigned"]}"
-{KEY}
-the end"""
-ENVIRON = {"ACME_API_KEY": 'va"lue\\of-the-environment', "MY_TOKEN": "short", "HOME_PAGE": "https://example.org/page"}
+SECRET = 'va"lue\\of-the-environment'
 
 
 def test_planted_secrets_are_in_no_part_of_a_cassette(tmp_path) -> None:
     """Prompts, context, results, answers, reasoning, arguments and vendor fields are cleaned, in file and memory."""
-    secret = ENVIRON["ACME_API_KEY"]
-    text = TEXT + "\n" + secret
+    text = f"the key is {SECRET}, and\nthe end"
     arguments = json.dumps({"content": text, "path": "x"})
     path = tmp_path / "c.toml"
-    recorder = Recorder(redactor=Redactor(ENVIRON), path=path, title=text)
+    recorder = Recorder(redactor=Redactor({"ACME_API_KEY": SECRET}), path=path, title=text)
     call = ToolCall("c1", "write_file", arguments, {"extra": text})
     parts = (Thinking(text, {"signature": text}), Text(text, "model"), call)
     events = [
         SessionOpened(session="s", workspace="/srv/ws"),
-        RunStarted(text=text, message=UserMessage((Text(text), Text(text, f"context:{secret}")))),
+        RunStarted(text=text, message=UserMessage((Text(text), Text(text, f"context:{SECRET}")))),
         LayersSealed(layers=(Layer(0, "meta", text),), tools=()),
         ModelAnswered(message=AssistantMessage(parts, "m", "calls")),
         CallDone(result=ToolResult("c1", "write_file", (Text(text, "tool:write_file"),))),
@@ -54,8 +31,8 @@ def test_planted_secrets_are_in_no_part_of_a_cassette(tmp_path) -> None:
     for event in events:
         recorder.feed(event)
     written = path.read_text() + repr(recorder.cassette)
-    for name, value in {**SHAPES, "environment": secret, "inside JSON": json.dumps(secret)[1:-1]}.items():
-        assert value not in written, name
+    assert SECRET not in written
+    assert json.dumps(SECRET)[1:-1] not in written
     assert "[REDACTED:ACME_API_KEY]" in written
     assert "the end" in written
     assert json.loads(recorder.cassette.exchanges[0].answer.calls[0].arguments)["path"] == "x"

@@ -1,13 +1,17 @@
 """Rules files as they are found in the field: what readers got wrong with one of them, each in its smallest form."""
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from hilum_rules.comments import spans, without_comments
+from hilum_rules.current import Current
 from hilum_rules.loading import load_rules
 from hilum_rules.parsing import drafts, imports
+from hilum_rules.places import where
+from hilum_rules.settings import RulesSettings
 
 
 @contextmanager
@@ -114,7 +118,26 @@ def test_names_and_problems_without_end_are_bounded(tmp_path):
     (tmp_path / "AGENTS.md").write_text("".join(f"- @missing{number}.md\n" for number in range(3_000)) + "- Tabs.\n")
     file = load_rules(tmp_path / "AGENTS.md")
     assert len(file.rules) == 3_001
-    assert len(file.problems) == 101
-    assert "And 901 more problems; the last one: @missing1000.md is not imported, nor" in file.problems[-1].message
+    assert len(file.problems) == 201
+    assert "And 801 problems more, the last on line 1001" in file.problems[-1].message
     (tmp_path / "CLAUDE.md").write_text("# a\n" * 2_000)
-    assert [problem.line for problem in load_rules(tmp_path / "CLAUDE.md").problems] == [*range(1, 101), 2_000]
+    assert len(load_rules(tmp_path / "CLAUDE.md").problems) == 201
+
+
+def test_links_in_a_circle_and_names_of_any_bytes_cost_no_other_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    folder = tmp_path / "project" / ".cursor" / "rules"
+    folder.mkdir(parents=True)
+    (folder / "b").symlink_to("a.mdc")
+    (folder / "a.mdc").symlink_to("b")
+    strange = os.fsencode(folder) + b"/bad\xff.mdc"
+    with open(strange, "w", encoding="utf-8") as file:
+        file.write("---\nalwaysApply: true\n---\n- One.\n")
+    (folder / "good.mdc").write_text("---\nalwaysApply: true\n---\n- Two.\n")
+    current = Current(where(tmp_path / "project", tmp_path / "config"), RulesSettings())
+    current.refresh(force=True)
+    assert [rule.content for rule in current.snapshot.bundle.rules] == ["One.", "Two."]
+    assert any("a.mdc" in problem.path for problem in current.snapshot.problems)
+    for file in (*current.snapshot.files, load_rules(os.fsdecode(strange))):
+        file.path.encode()
+        file.name.encode()

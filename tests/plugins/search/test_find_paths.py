@@ -38,7 +38,7 @@ async def test_new_files_are_found_soon(bench, monkeypatch) -> None:
     assert await hilum_search.find_paths(b.session, "novel") == []
     monkeypatch.setattr("hilum_search.names.FRESH", -1.0)
     assert await hilum_search.find_paths(b.session, "novel") == []
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         await trio.testing.wait_all_tasks_blocked()  # the new list is being made
         async with b.session.half(Paths)._lock:  # held while the new list is made
             pass

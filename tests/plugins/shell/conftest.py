@@ -8,6 +8,7 @@ import hilum_shell
 import msgspec
 import pytest
 import trio
+import trio.testing
 from hilum import Call, Output
 from hilum.testing import open_bench
 
@@ -19,6 +20,25 @@ def root(tmp_path: Path) -> Path:
     root = tmp_path / "proj"
     root.mkdir()
     return root
+
+
+@pytest.fixture
+def left() -> Callable[[Path], list[int]]:
+    """Lists the processes that wrote their ids to the file ``pids`` of a folder and are still there."""
+
+    def alive(pid: int) -> bool:
+        """Whether a process is there and no zombie."""
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        except (FileNotFoundError, ProcessLookupError):  # it may go between the two
+            return False
+
+    def left(root: Path) -> list[int]:
+        pids = [int(pid) for pid in (root / "pids").read_text().split()]
+        assert pids
+        return [pid for pid in pids if alive(pid)]
+
+    return left
 
 
 class Screen:
@@ -38,10 +58,25 @@ class Screen:
         self._more = trio.Event()
 
     async def wait_for(self, text: str) -> None:
-        """Wait until exactly this is shown, for ten seconds at most."""
-        with trio.fail_after(10):
+        """Wait until exactly this is shown, for a minute at most."""
+        with trio.fail_after(60):
             while self.text != text:
                 await self._more.wait()
+
+    async def then_jump(self, text: str, clock: trio.testing.MockClock, seconds: float) -> None:
+        """Wait until exactly this is shown, and let some time pass."""
+        await self.wait_for(text)
+        clock.jump(seconds)
+
+
+@pytest.fixture
+def clock(mock_clock: trio.testing.MockClock) -> trio.testing.MockClock:
+    """The usual clock, which a test may set forward when what it waits for has come: no race against a time limit.
+
+    A test has to name this fixture itself.
+    """
+    mock_clock.rate = 1.0
+    return mock_clock
 
 
 @pytest.fixture
@@ -51,7 +86,7 @@ def screen() -> Screen:
 
 @pytest.fixture
 async def run(root: Path, screen: Screen) -> AsyncIterator[Run]:
-    """Call a tool (run_terminal_cmd by default) as the kernel does; fails after 30 seconds.
+    """Call a tool (run_terminal_cmd by default) as the kernel does; fails after a minute.
 
     Settings are given as ``settings={"timeout": 1}``; they hold from then on, in a new session.
     """
@@ -91,7 +126,7 @@ async def run(root: Path, screen: Screen) -> AsyncIterator[Run]:
             deadline = trio.current_time() + found.time_limit(checked)
             agent, place = session.agents["main"], session.workspace
             call = Call("1", tool, checked, agent, session, place, session.processes, deadline, screen.add)
-            with trio.fail_after(30):
+            with trio.fail_after(60):
                 output = await found.run(call)
             assert isinstance(output, Output)
             return output

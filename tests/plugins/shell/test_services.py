@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 from hilum import ToolError
 from hilum.errors import E_BAD_ARGS, E_BUSY, E_CMD_FAIL, E_TIMEOUT, E_UNKNOWN
 
@@ -18,21 +19,6 @@ echo $$ >>pids
 ( setsid bash -c 'trap "" TERM INT HUP; echo $$ >>pids; echo up; while :; do sleep 30; done' & ) &
 while :; do sleep 30; done
 """
-
-
-def alive(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def left(root: Path) -> list[int]:
-    """The processes that wrote their ids to the file ``pids`` and are still there."""
-    pids = [int(pid) for pid in (root / "pids").read_text().split()]
-    assert pids
-    return [pid for pid in pids if alive(pid)]
 
 
 async def begin(run, command: str, up: str = "", **arguments) -> str:
@@ -55,9 +41,9 @@ def long_look(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- starting ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_background_command_answers_at_once_and_goes_on(run, root: Path) -> None:
+async def test_a_background_command_answers_at_once_and_goes_on(run, root: Path, left) -> None:
     """The answer names the service and shows what it printed at the start; the process lives."""
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         output = await run("echo $$ >pids; echo ready; exec sleep 1000", background=True)
     assert output.text.startswith("The command runs in the background as s1, until it is stopped.")
     assert output.code == ""
@@ -98,9 +84,10 @@ async def test_more_services_than_allowed_are_refused(run) -> None:
     assert await begin(run, "sleep 1000") == "s3"
 
 
-async def test_a_background_command_may_have_a_time_limit(run, root: Path) -> None:
+async def test_a_background_command_may_have_a_time_limit(clock, run, root: Path, left) -> None:
     """It is ended when its time is over, and the reader is told so."""
-    name = await begin(run, STUBBORN, timeout=0.7)
+    name = await begin(run, STUBBORN, up="up", timeout=50)
+    clock.jump(50)
     output = await run(tool="read_service", service=name, timeout=20)
     assert output.code == E_TIMEOUT
     assert "its time limit" in output.text
@@ -113,10 +100,10 @@ async def test_a_background_command_may_have_a_time_limit(run, root: Path) -> No
 async def test_reading_gives_what_is_new(run, root: Path) -> None:
     """Each read goes on where the last one stopped; the wait ends the moment the command does."""
     os.mkfifo(root / "gate")
-    name = await begin(run, "echo one; read x <gate; echo two; exit 4")
+    name = await begin(run, "echo one; read x <gate; echo two; exit 4", up="one")
     assert (await run(tool="read_service", service=name)).text.endswith("\n[nothing new]")
     await trio.Path(root / "gate").write_text("x\n")
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         output = await run(tool="read_service", service=name, timeout=600)
     assert output.text.endswith("\ntwo")
     assert (output.code, output.data["exit_code"]) == (E_CMD_FAIL, 4)
@@ -175,7 +162,7 @@ async def test_waiting_for_a_pattern(run, root: Path) -> None:
     async with trio.open_nursery() as nursery:
 
         async def read() -> None:
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 output = await run(tool="read_service", service=name, wait_for=r"listening on :\d+|Listening on :\d+$")
             assert output.text.startswith("Found: Listening on :8080\n")
             assert output.text.endswith("\nListening on :8080")
@@ -191,7 +178,7 @@ async def test_a_pattern_that_does_not_come_is_said(run) -> None:
     assert output.text.startswith("The pattern did not come within 0.1 s.\n")
     assert output.text.endswith("\nsomething")
     name = (await run("echo short", background=True)).data["service"]
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         output = await run(tool="read_service", service=name, wait_for="never", timeout=600)
     assert output.text.startswith("It ended without printing the pattern.\n")
 
@@ -209,7 +196,7 @@ async def test_an_invalid_pattern_is_refused_in_words(run, pattern: str) -> None
 async def test_a_pattern_that_takes_for_ever_is_given_up(run) -> None:
     """A search that would take years ends in less than a second."""
     name = await begin(run, f"echo {'a' * 60}b; sleep 1000")
-    with trio.fail_after(5), pytest.raises(ToolError, match="takes too long") as caught:
+    with trio.fail_after(60), pytest.raises(ToolError, match="takes too long") as caught:
         await run(tool="read_service", service=name, wait_for="(a|a)*$", offset=0)
     assert caught.value.code == E_BAD_ARGS
 
@@ -226,7 +213,7 @@ async def test_listing_says_how_each_is(run) -> None:
     stopped = await begin(run, "sleep 1000")
     await run(tool="stop_service", service=stopped)
     await run("exit 7", background=True)
-    await run(tool="read_service", service="s3", timeout=10)
+    await run(tool="read_service", service="s3", timeout=50)
     output = await run(tool="list_services")
     first, second, third = output.text.split("\n")
     assert first.startswith(f"{running} (echo hello; sleep 1000): running for ")
@@ -253,22 +240,22 @@ async def test_an_unknown_service_is_told_with_those_there_are(run) -> None:
 
 async def test_a_dialogue(run) -> None:
     """What is typed is read by the command, and the answer comes back; the end of input ends it."""
-    name = await begin(run, f'{PYTHON} \'while True: print("Hello " + input("name? "))\'')
-    output = await run(tool="write_service", service=name, text="Ada", wait_for="Hello")
+    name = await begin(run, f'{PYTHON} \'while True: print("Hello " + input("name? "))\'', up="name")
+    output = await run(tool="write_service", service=name, text="Ada", wait_for="name")
     assert output.text.startswith("Found: ")
     assert "Hello Ada" in output.text
-    output = await run(tool="write_service", service=name, text="Bob")
+    output = await run(tool="write_service", service=name, text="Bob", timeout=50)
     assert "Hello Bob" in output.text
     assert "Hello Ada" not in output.text
     await run(tool="write_service", service=name, text="", enter=False, end_input=True)
-    output = await run(tool="read_service", service=name, timeout=10)
+    output = await run(tool="read_service", service=name, timeout=50)
     assert output.data["state"] == "exited"
 
 
 async def test_writing_where_nothing_is_read_does_not_hang(run) -> None:
     """Input that fills the pipe is given up in time; a command that closed its input or has ended is told."""
     name = await begin(run, "sleep 1000")
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         output = await run(tool="write_service", service=name, text="x" * 1_000_000, timeout=1)
     assert output.text.startswith("It has not read all of this yet")
     name = await begin(run, "exec <&-; echo closed; sleep 1000", up="closed")
@@ -290,10 +277,10 @@ async def test_input_stays_open_for_watchers(run) -> None:
 # --- stopping ------------------------------------------------------------------------------------------------------------
 
 
-async def test_stopping_ends_the_most_stubborn_tree(run, root: Path) -> None:
+async def test_stopping_ends_the_most_stubborn_tree(run, root: Path, left) -> None:
     """Ignored signals, new sessions and double forks do not help; the answer comes when nothing is left."""
     name = await begin(run, STUBBORN, up="up")
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         output = await run(tool="stop_service", service=name)
     assert output.data["state"] == "stopped"
     assert output.code == ""
@@ -303,8 +290,9 @@ async def test_stopping_ends_the_most_stubborn_tree(run, root: Path) -> None:
     assert again.text.split("\n")[0].startswith(output.text.split(":")[0])
 
 
-async def test_stopping_lets_a_command_end_well(run) -> None:
+async def test_stopping_lets_a_command_end_well(run, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked first, and what it prints on its way out is read."""
+    monkeypatch.setattr("hilum_shell.shell.FAREWELL", 50.0)
     command = "trap 'sleep 0.3; echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done"
     name = await begin(run, command, up="up")
     output = await run(tool="stop_service", service=name)
@@ -312,7 +300,7 @@ async def test_stopping_lets_a_command_end_well(run) -> None:
     assert output.data["exit_code"] == 0
 
 
-async def test_a_swarm_of_processes_is_ended(run, root: Path) -> None:
+async def test_a_swarm_of_processes_is_ended(run, root: Path, left) -> None:
     """A command that forks again and again, each process in a session of its own, is ended whole."""
     (root / "swarm.sh").write_text(
         'echo $$ >>pids\nif [ "$1" -gt 0 ]; then setsid bash swarm.sh $(($1 - 1)) & setsid bash swarm.sh $(($1 - 1)) & fi\n'
@@ -330,12 +318,12 @@ async def test_a_service_killed_from_outside_is_told(run, root: Path) -> None:
     """The signal is named."""
     name = await begin(run, "echo $$ >pids; echo up; exec sleep 1000", up="up")
     os.kill(int((root / "pids").read_text()), signal.SIGKILL)
-    output = await run(tool="read_service", service=name, timeout=10)
+    output = await run(tool="read_service", service=name, timeout=50)
     assert "(ended by signal 9 (SIGKILL))" in output.text
     assert output.code == E_CMD_FAIL
 
 
-async def test_what_a_service_leaves_is_ended_with_it(run, root: Path, long_look) -> None:
+async def test_what_a_service_leaves_is_ended_with_it(run, root: Path, long_look, left) -> None:
     """A server that forks itself into the background is not kept; the reader is told why."""
     os.mkfifo(root / "up")
     output = await run("setsid sh -c 'echo $$ >>pids; echo >up; exec sleep 1000' & read x <up", background=True)
@@ -343,7 +331,7 @@ async def test_what_a_service_leaves_is_ended_with_it(run, root: Path, long_look
     assert left(root) == []
 
 
-async def test_closing_the_session_ends_all_services(run, root: Path) -> None:
+async def test_closing_the_session_ends_all_services(run, root: Path, left) -> None:
     """Nothing is left when the session is closed, however stubborn. (A new session closes the one before.)"""
     for _ in range(3):
         await begin(run, STUBBORN, up="up")
@@ -355,42 +343,64 @@ async def test_closing_the_session_ends_all_services(run, root: Path) -> None:
 # --- late commands -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_late_command_goes_on_in_the_background(run, root: Path) -> None:
+async def test_a_late_command_goes_on_in_the_background(clock, run, root: Path, screen) -> None:
     """Without a timeout of its own it is not ended: the answer says where it is, and its end can be read."""
     os.mkfifo(root / "gate")
-    output = await run("echo first; read x <gate; echo second; exit 5", settings={"timeout": 0.5})
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(screen.then_jump, "first\n", clock, 20)
+        output = await run("echo first; read x <gate; echo second; exit 5", settings={"timeout": 20})
     assert output.code == ""
     assert "It still runs, now in the background as s1: do not start it again." in output.text
     assert output.text.endswith("\nIts output so far:\nfirst")
     assert output.data["service"] == "s1"
     await trio.Path(root / "gate").write_text("x\n")
-    output = await run(tool="read_service", service="s1", timeout=10)
+    output = await run(tool="read_service", service="s1", timeout=50)
     assert output.text.endswith("\nsecond")
     assert output.code == E_CMD_FAIL
     assert "exit code 5" in output.text
 
 
-async def test_a_silent_command_goes_on_in_the_background(run) -> None:
-    """One that prints nothing for some time is not waited for to the end of its time; one that prints is."""
-    with trio.fail_after(10):
-        output = await run("echo listening; sleep 1000", settings={"timeout": 60, "quiet": 0.4})
+async def test_a_silent_command_goes_on_in_the_background(clock, run, screen) -> None:
+    """One that prints nothing for some time is not waited for to the end of its time."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(screen.then_jump, "listening\n", clock, 20)
+        output = await run("echo listening; sleep 1000", settings={"timeout": 600, "quiet": 20})
     assert "now in the background as s1" in output.text
-    output = await run("for n in 1 2 3 4 5 6 7 8; do echo $n; sleep 0.1; done")
+
+
+async def test_a_command_that_prints_is_waited_for(clock, run, root: Path, screen) -> None:
+    """However long it takes in all, if it is never silent for long."""
+    os.mkfifo(root / "gate")
+
+    async def work() -> None:
+        for number in (1, 2, 3):
+            await screen.then_jump("".join(f"{n}\n" for n in range(1, number + 1)), clock, 12)
+            await trio.Path(root / "gate").write_text("x\n")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(work)
+        output = await run("for n in 1 2 3; do echo $n; read x <gate; done", settings={"timeout": 600, "quiet": 20})
     assert output.text.startswith("Exit code 0")
 
 
-async def test_a_late_command_is_ended_where_there_is_no_room(run, root: Path) -> None:
+async def test_a_late_command_is_ended_where_there_is_no_room(clock, run, root: Path, screen, left) -> None:
     """It would be one service too many."""
-    output = await run("echo $$ >pids; sleep 1000", settings={"timeout": 0.3, "services": 0})
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(screen.then_jump, "up\n", clock, 20)
+        output = await run("echo $$ >pids; echo up; sleep 1000", settings={"timeout": 20, "services": 0})
     assert output.code == E_TIMEOUT
     assert output.text.startswith("0 commands are in the background already, and more are not allowed.")
     assert left(root) == []
 
 
-async def test_a_late_command_has_an_end(run, root: Path) -> None:
+async def test_a_late_command_has_an_end(clock, run, root: Path, screen, left) -> None:
     """In the background, too, it is ended after the longest time that a command may take."""
-    await run("echo $$ >pids; sleep 1000", settings={"timeout": 0.2, "max_timeout": 1.2})
-    output = await run(tool="read_service", service="s1", timeout=10)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(screen.then_jump, "up\n", clock, 20)
+        await run("echo $$ >pids; echo up; sleep 1000", settings={"timeout": 20, "max_timeout": 40})
+    await trio.testing.wait_all_tasks_blocked()
+    clock.jump(25)
+    output = await run(tool="read_service", service="s1", timeout=50)
     assert output.code == E_TIMEOUT
     assert left(root) == []
 
@@ -402,7 +412,7 @@ async def test_a_moved_command_takes_no_input(run) -> None:
         await run(tool="write_service", service="s1", text="x")
 
 
-async def test_the_model_is_told_what_was_ended_with_a_command(run, root: Path) -> None:
+async def test_the_model_is_told_what_was_ended_with_a_command(run, root: Path, left) -> None:
     """A server started with & does not live on, and the answer says how it would."""
     os.mkfifo(root / "up")
     child = "setsid sh -c 'echo $$ >>pids; echo >up; exec sleep 1000'"

@@ -17,19 +17,6 @@ from hilum.testing import open_bench, pause, say, use
 SERVE = "echo $$ >>pids; echo up; exec sleep 1000"
 
 
-def alive(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def left(root: Path) -> list[int]:
-    """The processes that wrote their ids to the file ``pids`` and are still there."""
-    return [pid for pid in map(int, (root / "pids").read_text().split()) if alive(pid)]
-
-
 def start(command: str = SERVE):
     """Start a service, and be sure that it is up."""
     return [use("run_terminal_cmd", command=command, background=True), use("read_service", service="s1", wait_for="up")]
@@ -56,7 +43,7 @@ def notes(b) -> str:
     return "\n".join(note for event in b.of(RoundEnded) for note in event.notes)
 
 
-async def test_a_service_outlives_its_run(bench) -> None:
+async def test_a_service_outlives_its_run(bench, left) -> None:
     """The next run is told that it is there, and can read it; without services no context is given."""
     b = await bench(hilum_shell, answers=[*start(), "Started.", use("read_service", service="s1", offset=0), "Done."])
     await b.run("Start the server.")
@@ -68,7 +55,7 @@ async def test_a_service_outlives_its_run(bench) -> None:
     assert [event.name for event in b.of(PluginEvent)] == ["shell.service_started"]
 
 
-async def test_stopping_a_run_ends_the_services_that_it_started(bench) -> None:
+async def test_stopping_a_run_ends_the_services_that_it_started(bench, left) -> None:
     """With its processes, within a fraction of a second; the agent is told at the next run."""
     b = await bench(hilum_shell, answers=[*start(), say("Now I wait") + pause(1000)])
     run = await b.start("Start the server.")
@@ -76,7 +63,7 @@ async def test_stopping_a_run_ends_the_services_that_it_started(bench) -> None:
     assert len(left(b.workspace)) == 1
     run.stop()
     await run.wait()
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         event = await ended(b, "s1")
     assert left(b.workspace) == []
     assert (event.data["state"], event.data["reason"]) == ("stopped", "the run that started it was stopped")
@@ -85,7 +72,7 @@ async def test_stopping_a_run_ends_the_services_that_it_started(bench) -> None:
     assert "s1 (echo $$ >>pids; echo up; exec sleep 1000): stopped after" in context(b)
 
 
-async def test_stopping_a_run_spares_the_services_of_earlier_runs(bench) -> None:
+async def test_stopping_a_run_spares_the_services_of_earlier_runs(bench, left) -> None:
     """They belong to what was finished, and go on until they are stopped or the session ends."""
     second = "echo $$ >>pids; echo up; exec sleep 1001"
     b = await bench(
@@ -106,7 +93,7 @@ async def test_stopping_a_run_spares_the_services_of_earlier_runs(bench) -> None
     assert [service.id for service in b.session.half(hilum_shell.Services).running()] == ["s1"]
 
 
-async def test_stopping_a_run_ends_what_agents_below_it_started(bench) -> None:
+async def test_stopping_a_run_ends_what_agents_below_it_started(bench, left) -> None:
     """A service of a sub-agent belongs to the runs of those above it as well."""
 
     class Delegates:
@@ -129,19 +116,22 @@ async def test_stopping_a_run_ends_what_agents_below_it_started(bench) -> None:
     assert left(b.workspace) == []
 
 
-async def test_a_run_that_runs_out_of_time_ends_its_services(bench) -> None:
+async def test_a_run_that_runs_out_of_time_ends_its_services(clock, bench, left) -> None:
     """Its end counts as a stop."""
-    b = await bench(hilum_shell, settings={"timeout": 4}, answers=[*start(), say("Now I wait") + pause(1000)])
-    assert (await b.run("Start the server.")).state == "timed_out"
+    b = await bench(hilum_shell, settings={"timeout": 500}, answers=[*start(), say("Now I wait") + pause(1000)])
+    run = await b.start("Start the server.")
+    await rounds(b, 2)
+    clock.jump(500)
+    assert (await run.wait()).state == "timed_out"
     await ended(b, "s1")
     assert left(b.workspace) == []
 
 
-async def test_stopping_a_foreground_command_ends_it(bench) -> None:
+async def test_stopping_a_foreground_command_ends_it(bench, left) -> None:
     """The run is over when nothing of it is left, also when it has become late in the meantime."""
     b = await bench(hilum_shell, answers=[use("run_terminal_cmd", command=f"{SERVE} & {SERVE}")])
     run = await b.start("Run it.")
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         shown = ""
         async for delta in b.session.events(deltas=True):
             shown += delta.text if isinstance(delta, Delta) and delta.kind == "output" else ""
@@ -185,7 +175,7 @@ async def test_a_service_that_was_read_after_its_end_is_not_told_again(bench) ->
     assert notes(b) == ""
 
 
-async def test_services_end_with_a_closed_session_and_a_resume_tells_of_it(tmp_path: Path) -> None:
+async def test_services_end_with_a_closed_session_and_a_resume_tells_of_it(tmp_path: Path, left) -> None:
     """Ids are not used again, the lost one can be asked for, and it is told once."""
     store = MemoryStore()
     async with open_bench(hilum_shell, store=store, folder=tmp_path, answers=[*start(), "Started."]) as b:
@@ -245,7 +235,7 @@ async def test_each_agent_reads_for_itself(bench) -> None:
     assert b.result("read_service").text.endswith("\nup")
 
 
-async def test_a_service_that_cannot_be_written_down_does_not_run_on(bench) -> None:
+async def test_a_service_that_cannot_be_written_down_does_not_run_on(bench, left) -> None:
     """When the log takes no more, the command ends with its call, as nobody could be told of it."""
     b = await bench(hilum_shell, answers=[use("run_terminal_cmd", command=SERVE, background=True)], faults=True)
     half = b.session.half(hilum_shell.Shell)
@@ -279,14 +269,14 @@ trio.run(main)
 """
 
 
-async def test_death_of_hilum_leaves_no_service(tmp_path: Path) -> None:
+async def test_death_of_hilum_leaves_no_service(tmp_path: Path, left) -> None:
     """Not even SIGKILL: the warden ends the most stubborn one."""
     stubborn = (
         "trap '' TERM INT HUP; echo $$ >>pids; (setsid sh -c 'echo $$ >>pids; echo up; sleep 1000' &); sleep 1000"
     )
     argv = [sys.executable, "-c", OWNER, str(tmp_path), stubborn]
     owner = await trio.lowlevel.open_process(argv, stdout=subprocess.PIPE)
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         assert b"started" in await owner.stdout.receive_some()
         service = left(tmp_path)
         assert len(service) == 2

@@ -31,9 +31,9 @@ def test_clean(raw: str, text: str) -> None:
 @pytest.mark.parametrize("piece", ["\x1b]", "\x1bP", "\x1b[", "\r", "\x1b[1;", "x\x08", "\x1b]0;" + "y" * 5000])
 def test_clean_takes_linear_time(piece: str) -> None:
     """Output made to be slow is not."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     clean(piece * (300_000 // len(piece)))
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2
 
 
 @pytest.mark.parametrize("size", [0, 1, 99, 100, 101, 400, 401, 1200, 5000, 500_000])
@@ -54,6 +54,6 @@ def test_kept(size: int, chunk: int) -> None:
 
 def test_many_returns_take_no_time() -> None:
     """A run of carriage returns is looked at once: the event loop must not wait for it."""
-    began = time.perf_counter()
+    began = time.process_time()
     assert clean("\r" * 200_000 + "x") == "x"
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5

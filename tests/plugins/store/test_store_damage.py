@@ -250,7 +250,7 @@ async def test_missing_rights_are_told(child, folder: int, file: int | None, wor
         for each in path.parent.rglob("*"):
             assert each.stat().st_uid == 0
         process = child(UNPRIVILEGED, str(path))
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=60)
         code, message, hint = output.strip().split(" | ")
         assert code == E_STORE
         assert words in message
@@ -333,7 +333,7 @@ async def test_limit_on_the_size_of_files_is_told(child, path: Path) -> None:  #
                 say(log.last, error.code, "could not be read or written" in error.message, len(log.read()))
         """
     )
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=60)
     last, code, told, read = output.split()
     assert (code, told, read) == (E_STORE, "True", last)
     store = SqliteStore(path)

@@ -61,7 +61,7 @@ async def test_open_session_is_busy_and_names_its_holder(child, store: SqliteSto
     assert [event.seq for event in await store.read("held")] == [1, 2]
     assert (await store.info("held")).title == "renamed"
     tell(process)
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
     assert (await store.open("held")).last == 2
 
 

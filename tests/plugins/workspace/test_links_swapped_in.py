@@ -76,18 +76,18 @@ SPOTS = {
 
 
 @pytest.mark.parametrize("spot", SPOTS)
-def test_racing_link_never_leaks(root: Path, tmp_path: Path, spot: str) -> None:
+def test_racing_link_never_leaks(root: Path, tmp_path: Path, spot: str, open_files) -> None:
     """While a thread swaps thousands of times, reading gives what is inside or an error, and leaves nothing open."""
     place, target = (tmp_path / path for path in SPOTS[spot])
     workspace, seen = Workspace(root), set[bytes]()
-    before = len(os.listdir("/dev/fd"))
+    before = open_files()
     with swapping(place, target) as often:
         while not often():
             with suppress(WorkspaceError):
                 seen.add(read(workspace, "a/name"))
     assert seen <= {INSIDE}
     assert read(workspace, "a/name") == INSIDE
-    assert len(os.listdir("/dev/fd")) == before
+    assert open_files() == before
 
 
 @pytest.mark.parametrize("spot", SPOTS)
@@ -124,7 +124,7 @@ def test_link_that_appears_after_the_check_is_refused(
     assert (outside / "a" / "name").read_bytes() == SECRET
 
 
-def test_pipe_that_appears_after_the_check_is_refused(root: Path) -> None:
+def test_pipe_that_appears_after_the_check_is_refused(root: Path, open_files) -> None:
     """It is opened without waiting, found to be none that has content, and closed."""
 
     class Swapped(Place):
@@ -133,10 +133,10 @@ def test_pipe_that_appears_after_the_check_is_refused(root: Path) -> None:
             (root / "a" / "name").unlink()
             os.mkfifo(root / "a" / "name")
 
-    before = len(os.listdir("/dev/fd"))
+    before = open_files()
     with Workspace(root).at("a/name") as place, pytest.raises(WorkspaceError, match="is a pipe"):
         Swapped(*place).open()
-    assert len(os.listdir("/dev/fd")) == before
+    assert open_files() == before
 
 
 @pytest.mark.parametrize("spot", ["root", "above the root"])

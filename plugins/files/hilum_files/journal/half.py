@@ -112,8 +112,12 @@ class Changes:
 
     @hookimpl
     def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Awaitable[None] | None:
-        """Look at the tree before a command, and before tools of others that write; no opinion about them."""
-        if tool.risk not in ("execute", "write") or tool.name in OWN:
+        """Look at the tree before a command, and before tools of others that write; no opinion about them.
+
+        A call that was approved is judged again: it is the same command, and looked at again where it starts a process.
+        """
+        known = self._running.get((agent.name, call.id))
+        if (known and not known.started) or tool.risk not in ("execute", "write") or tool.name in OWN:
             return None  # and no task for it: most calls only read
         return self._before(agent, call, tool)
 

@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from hilum_rules.checks.holding import guard_paths
     from hilum_rules.checks.judging import judge, judge_call
 
-__all__ = ["Check", "Compiled", "compile_lines", "compile_rule", "guard_paths", "judge", "judge_answer", "judge_call", "may_load"]
+__all__ = [
+    "Check",
+    "Compiled",
+    "compile_lines",
+    "compile_rule",
+    "guard_paths",
+    "judge",
+    "judge_answer",
+    "judge_call",
+    "may_load",
+]
 
 # Where what is public stands: most sessions have no rule that is enforced, and need none of it.
 _HOMES = {

@@ -73,7 +73,11 @@ def _emoji(text: str) -> str:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
     for char in text:
         code = ord(char)
-        if 0x1F300 <= code <= 0x1FAFF or 0x1F1E6 <= code <= 0x1F1FF or code in (0x2705, 0x274C, 0x2728, 0x2B50, 0x26A1, 0x2757, 0x2753):
+        if (
+            0x1F300 <= code <= 0x1FAFF
+            or 0x1F1E6 <= code <= 0x1F1FF
+            or code in (0x2705, 0x274C, 0x2728, 0x2B50, 0x26A1, 0x2757, 0x2753)
+        ):
             return unicodedata.name(char, "?").lower()
         if code == 0xFE0F:
             return "with a picture's variant"
@@ -93,7 +97,7 @@ def _count(text: str, unit: str) -> int:
 
 
 def _matches(expression: str, text: str) -> str:
-    import regex
+    import regex  # type: ignore[import-untyped]
 
     try:
         found = regex.search(expression, text[:100_000], timeout=_TIMEOUT)
@@ -110,17 +114,23 @@ def may_load(rules: Iterable[Ruled], name_or_path: str, kind: str) -> str:
         name_or_path: The name of what would be loaded, or its path relative to the workspace.
         kind: The kind of session.
     """
-    wanted = name_or_path.replace("\\", "/").casefold()
+    wanted = name_or_path.replace("\\", "/").removeprefix("./")
     for rule in rules:
         for _, ban in rule.check.parts if rule.check else ():
-            if isinstance(ban, Contexts) and kind in ban.kinds and any(_same(name.casefold(), wanted) for name in ban.names):
+            if (
+                isinstance(ban, Contexts)
+                and kind in ban.kinds
+                and any(_same(name.removeprefix("./"), wanted) for name in ban.names)
+            ):
                 return f"{quoted(rule)} keeps it out of {kind} sessions."
     return ""
 
 
 def _same(name: str, wanted: str) -> bool:
-    name = name.removeprefix("./")
-    last = wanted.rpartition("/")[2]
-    if name in ("memory.md", "memory") and wanted in ("memory", "long-term memory"):
+    """Whether what is loaded is what a rule names: a path, a pattern, a folder's content, or a file's name anywhere."""
+    if name.casefold() in ("memory.md", "memory") and wanted in ("memory", "long-term memory"):
         return True
-    return fnmatchcase(wanted, name) or wanted.endswith("/" + name) or ("/" not in name and fnmatchcase(last, name)) or wanted.startswith(name.rstrip("/") + "/")
+    low, plain = wanted.casefold(), name.casefold().rstrip("/")
+    if fnmatchcase(low, plain) or low.startswith(plain + "/"):
+        return True  # the file system may not tell upper from lower case
+    return wanted.endswith("/" + name) or ("/" not in name and fnmatchcase(wanted.rpartition("/")[2], name))

@@ -1,12 +1,27 @@
 """Sentences in Chinese: what they forbid, or want to be asked for. A sentence is taken only if all of it is understood."""
 
+# Expressions are read whole.
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import re
 from functools import cache
 
 from hilum_rules.checks import vocabulary as v
-from hilum_rules.checks.model import READS, WRITES, Action, Answers, Ban, Commands, Contexts, Effect, Hosts, Paths, Tools
+from hilum_rules.checks.model import (
+    READS,
+    WRITES,
+    Action,
+    Answers,
+    Ban,
+    Commands,
+    Contexts,
+    Effect,
+    Hosts,
+    Paths,
+    Tools,
+)
 from hilum_rules.checks.objects import Reading, joined, split
 
 _A = r"⟦\d+⟧"
@@ -36,7 +51,7 @@ def read(reading: Reading) -> tuple[Effect, tuple[Ban, ...]] | None:
     if found := _frames()["without"].fullmatch(head):
         bans = actions(found["act"], reading)
         return ("ask", bans) if bans else None
-    for name in ("ask", "needs"):
+    for name in ("within", "unless", "ask", "needs"):
         if found := _frames()[name].fullmatch(head):
             bans = actions(found["act"], reading)
             return ("ask", bans) if bans else None
@@ -60,7 +75,9 @@ def read(reading: Reading) -> tuple[Effect, tuple[Ban, ...]] | None:
 def _frames() -> dict[str, re.Pattern[str]]:
     before = r"(?:之|以)?前[，,]?\s*(?:都|请|你)?(?:必须|务必|需要?|一定要|应当?|要|请)?(?:先)?"
     asked = (
-        r"(?:(?:询问|征求|征得|请求|得到|获得|取得|经过|经|问)" + _USER + r"(?:明确)?(?:的)?(?:同意|确认|许可|批准|授权|意见|允许)?"
+        r"(?:(?:询问|征求|征得|请求|得到|获得|取得|经过|经|问)"
+        + _USER
+        + r"(?:明确)?(?:的)?(?:同意|确认|许可|批准|授权|意见|允许)?"
         r"|(?:向|和|与|跟|让|由)" + _USER + r"(?:确认|询问|请示|核实|批准|同意)|确认|请示)"
     )
     verb = "|".join(sorted(_VERBS, key=len, reverse=True))
@@ -68,6 +85,8 @@ def _frames() -> dict[str, re.Pattern[str]]:
         "ask": re.compile(rf"(?:在)?(?P<act>.+?){before}{asked}(?:一下)?"),
         "needs": re.compile(rf"(?P<act>.+?)(?:必须|需要|须|需)(?:先)?(?:经过?|得到|获得|征得|由)?{_USER}(?:明确)?(?:的)?(?:确认|同意|批准|许可|授权|审批)"),
         "without": re.compile(rf"{_WITHOUT}{_NOT}(?P<act>.+?){_ENDS}"),
+        "within": re.compile(rf"(?:{_NOT}){_WITHOUT.replace('(?:未经', '(?:未经|在未经', 1)}(?P<act>.+?){_ENDS}"),
+        "unless": re.compile(rf"(?:{_NOT})(?P<act>.+?)[，,]?\s*除非(?:是)?(?:得到|获得|经过|经)?{_USER}(?:明确)?(?:的)?(?:要求|同意|允许|许可|授权|批准|指示|确认)(?:了|你)?"),
         "passive": re.compile(rf"(?P<what>.*{_A}.*?)(?:{_NOT})(?:被)?(?P<verb>{verb}|运行|执行|使用)"),
         "closed": re.compile(rf"(?P<what>.*{_A}.*?)(?:是|为|视为|均为|都是)?只读(?:的)?(?:文件|目录)?"),
         "not": re.compile(rf"(?:{_NOT})(?P<act>.+?){_ENDS}"),
@@ -90,20 +109,30 @@ def _action(text: str, reading: Reading) -> Ban | None:
     text = text.strip()
     if plain := next((ban for pattern, ban in _words() if pattern.fullmatch(text)), None):
         return plain
+    if found := re.fullmatch(
+        rf"(?:直接)?(?P<verb>强制推送|推送|提交|push|commit|force push)(?:代码|更改|修改)?(?:到|至|在)\s*(?P<list>(?:{_A}|[a-z]+)(?:\s*(?:、|/|和|或者?)\s*(?:{_A}|[a-z]+))*)\s*(?:分支)?(?:上)?",
+        text,
+    ):
+        named = reading.branches(found["list"])
+        pushed = {"推送": v.GIT_PUSH, "push": v.GIT_PUSH, "提交": v.GIT_COMMIT, "commit": v.GIT_COMMIT}
+        return Commands(pushed.get(found["verb"], v.FORCE_PUSH), branches=named) if named else None
     if found := _acts()["command"].fullmatch(text):
         used = found["verb"] in ("使用", "用", "调用")
         if found["what"] == "工具":
             return reading.tools(found["list"])
-        return (reading.tools(found["list"], known=True) if used else None) or reading.commands(found["list"], used=used)
+        return (reading.tools(found["list"], known=True) if used else None) or reading.commands(
+            found["list"], used=used
+        )
     if found := _acts()["bare"].fullmatch(text):
         return reading.commands(found["list"], used=True, many=True)
-    if found := _acts()["host"].fullmatch(text):
-        if hosts := reading.hosts(found["list"]):
-            return hosts
+    if (found := _acts()["host"].fullmatch(text)) and (hosts := reading.hosts(found["list"])):
+        return hosts
     if found := _acts()["files"].fullmatch(text):
         verbs = re.split(r"、|，|和|或者?|及|与|/", found["verb"])
         does = frozenset[Action]().union(*(_VERBS[verb] for verb in verbs))
         hand = bool(found["hand"]) or any(verb.startswith("手") for verb in verbs)
+        if does >= WRITES and (beyond := _beyond(found["what"], reading)):
+            return beyond
         return _files(found["what"], does, reading, hand=hand)
     return None
 
@@ -123,7 +152,17 @@ def _acts() -> dict[str, re.Pattern[str]]:
     }
 
 
-def _files(text: str, does: frozenset[Action], reading: Reading, *, hand: bool = False, named: bool = False) -> Paths | None:
+def _beyond(text: str, reading: Reading) -> Paths | None:
+    """Read ``⟦0⟧ 以外的任何文件``: only there may be written."""
+    found = re.fullmatch(
+        rf"(?P<list>{_LIST})\s*(?:目录|文件夹)?(?:以|之)外的?(?:任何|所有|其他)*(?:文件|内容|代码)", text.strip()
+    )
+    return reading.beyond(found["list"]) if found else None
+
+
+def _files(
+    text: str, does: frozenset[Action], reading: Reading, *, hand: bool = False, named: bool = False
+) -> Paths | None:
     found = re.fullmatch(
         rf"(?P<lead>(?:任何|所有|已有的?|现有的?|自动生成的?|生成的?|位于|在|文件|目录|文件夹|配置文件|里的|下的)*)\s*(?P<list>{_LIST})\s*"
         r"(?P<kind>(?:这个|等)?(?:目录|文件夹|文件)?(?:下|中|里|内|里面|下面|以下)?(?:的)?(?:任何|所有|一切|已有的?|现有的?|自动生成的?|生成的?)?(?:文件|内容|代码|东西|迁移文件|迁移)?(?:本身)?)",
@@ -196,7 +235,15 @@ def _answers(head: str, reading: Reading) -> Answers | None:
 
 def _contexts(head: str, reading: Reading) -> Contexts | None:
     memory = rf"(?P<what>{_LIST}|长期记忆|记忆)\s*(?:文件|的内容)?"
-    kinds = {"共享": "shared", "群聊": "shared", "群组": "shared", "公开": "shared", "无人值守": "headless", "后台": "headless", "自动化": "headless"}
+    kinds = {
+        "共享": "shared",
+        "群聊": "shared",
+        "群组": "shared",
+        "公开": "shared",
+        "无人值守": "headless",
+        "后台": "headless",
+        "自动化": "headless",
+    }
     where = rf"(?:在)?(?P<kinds>(?:{'|'.join(kinds)})(?:(?:、|或者?|和|及)(?:{'|'.join(kinds)}))*)(?:的)?(?:会话|上下文|聊天|对话)?(?:中|里|时)?"
     load = "(?:加载|读取|载入|使用|包含|注入)"
     no = (
@@ -207,5 +254,8 @@ def _contexts(head: str, reading: Reading) -> Contexts | None:
     if no:
         named = tuple(dict.fromkeys(kinds[word] for word in re.split(r"、|或者?|和|及", no["kinds"])))
         return reading.contexts(no["what"], named)
-    only = re.fullmatch(rf"{memory}(?:仅|只)(?:能|可以?|允许)?在主会话(?:中|里)?(?:被)?{load}|(?:仅|只)(?:能|可以?)?在主会话(?:中|里)?{load}\s*{memory.replace('what', 'what2')}", head)
+    only = re.fullmatch(
+        rf"{memory}(?:仅|只)(?:能|可以?|允许)?在主会话(?:中|里)?(?:被)?{load}|(?:仅|只)(?:能|可以?)?在主会话(?:中|里)?{load}\s*{memory.replace('what', 'what2')}",
+        head,
+    )
     return reading.contexts(only["what"] or only["what2"], ("shared", "headless")) if only else None

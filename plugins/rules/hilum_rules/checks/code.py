@@ -7,7 +7,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from hilum_rules.checks.effects import text_of, name_of, operands
+from hilum_rules.checks.effects import name_of, operands, text_of
 
 if TYPE_CHECKING:
     from hilum_guard import SimpleCommand
@@ -20,7 +20,13 @@ _INTERPRETER = re.compile(
 )
 # Programs whose words are texts for people, or patterns to look for: a command that is named there is not run.
 _TEXT = frozenset(
-    "echo printf git gh glab hub grep egrep fgrep rg ag ack cat tee head tail wc sort diff less more comm tr cut jq yq hilum".split()
+    """echo printf git gh glab hub grep egrep fgrep rg ag ack cat tee head tail wc sort diff less more comm tr cut jq yq
+    hilum""".split()
+)
+# Variables whose value other programs run.
+_RUN_LATER = frozenset(
+    """EDITOR VISUAL PAGER BROWSER GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_PAGER GIT_SSH_COMMAND GIT_SSH GIT_EXTERNAL_DIFF
+    GIT_ASKPASS MANPAGER LESSOPEN LESSCLOSE PROMPT_COMMAND BASH_ENV ENV PS4 RUSTC_WRAPPER CC CXX SHELL""".split()
 )
 MAX_SCRIPT = 200_000
 
@@ -32,6 +38,8 @@ def texts(command: SimpleCommand) -> list[str]:
         found += [word for word in command.words[1:] if len(word) > 2 and re.search(r"[\s(;'\"]", word)]
     if command.stdin and (_INTERPRETER.fullmatch(name) or name in SHELLS):
         found.append(command.stdin)
+    if _RUN_LATER.intersection(command.assigned):
+        found.append(command.source)
     if (path := script(command)) and not (name in SHELLS or path.endswith((".sh", ".bash"))):
         found.append(text_of(path, MAX_SCRIPT))
     return found
@@ -46,7 +54,26 @@ def script(command: SimpleCommand) -> str:
     if name in SHELLS or name in ("source", ".") or _INTERPRETER.fullmatch(name):
         if name in SHELLS and any(re.fullmatch(r"-[a-zA-Z]*c", word) for word in command.words[1:]):
             return ""
-        if name in ("make", "gmake", "npm", "npx", "jq", "sed", "gsed", "ssh", "vim", "vi", "nvim", "emacs", "sqlite3", "git"):
+        if name in (
+            "make",
+            "gmake",
+            "npm",
+            "npx",
+            "jq",
+            "sed",
+            "gsed",
+            "ssh",
+            "vim",
+            "vi",
+            "nvim",
+            "emacs",
+            "sqlite3",
+            "git",
+        ):
+            return ""
+        if name.startswith(("python", "pypy")) and any(
+            re.fullmatch(r"-[a-zA-Z]*[cm]", word) for word in command.words[1:]
+        ):
             return ""
         found = operands(command.words[1:], "cefImMOoWX")
         given = found[0] if found else next(iter(command.reads), "")
@@ -92,7 +119,10 @@ def unread_shell(command: SimpleCommand) -> bool:
 
 def _environment(command: SimpleCommand) -> bool:
     """Whether a script is the usual one of a virtual environment or a user's start-up file."""
-    return any(re.search(r"(?:^|/)(?:activate(?:\.\w+)?|\.\w*rc|\.(?:bash_)?profile|nvm\.sh|\.env[\w.]*)$", word) for word in command.words[1:])
+    return any(
+        re.search(r"(?:^|/)(?:activate(?:\.\w+)?|\.\w*rc|\.(?:bash_)?profile|nvm\.sh|\.env[\w.]*)$", word)
+        for word in command.words[1:]
+    )
 
 
 @cache
@@ -107,10 +137,12 @@ def mention(words: tuple[str, ...]) -> re.Pattern[str]:
 
 _WRITING = re.compile(
     r"""open\s*\([^)]*,\s*(?:mode\s*=\s*)?['"][^'"]*[wax+]|write|unlink|remove|rename|replace\s*\(|rmtree|mkdir|touch|truncate|copy|move"""
-    r"""|save|dump|append|O_WRONLY|O_CREAT|O_RDWR|symlink|link\(|chmod|rm\(|rmSync|createWrite|open\s*\([^)]*['"]>|inplace|>\s*['"\w]|to_csv|put_contents|unlink""",
-    re.IGNORECASE,
+    r"""|save|dump|append|O_WRONLY|O_CREAT|O_RDWR|symlink|link\(|chmod|rm\(|rmSync|createWrite|open\s*\([^)]*['"]>|inplace|>\s*['"\w]|to_csv|put_contents|^\s*w!?\s""",
+    re.IGNORECASE | re.MULTILINE,
 )
-_READING = re.compile(r"open|read|load|source|require|import|cat\b|copy|dotenv|slurp|get_contents|input|include|File\.", re.IGNORECASE)
+_READING = re.compile(
+    r"open|read|load|source|require|import|cat\b|copy|dotenv|slurp|get_contents|input|include|File\.", re.IGNORECASE
+)
 _DELETING = re.compile(r"unlink|remove|rmtree|rmdir|rmSync|\brm\b|delete|rename|move|replace\s*\(", re.IGNORECASE)
 
 

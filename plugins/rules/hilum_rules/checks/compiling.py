@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from hilum_rules.checks.model import Check, Compiled
 
+EVERYWHERE = PurePosixPath(".")
 _ADVICE = "advice: it is not worded as one of the constraints that can be enforced"
 
 
@@ -16,13 +17,14 @@ _ADVICE = "advice: it is not worded as one of the constraints that can be enforc
 def _speaks() -> re.Pattern[str]:
     """Words without one of which no sentence is a constraint; most sentences have none."""
     return re.compile(
-        r"\b(?:not|never|don['’]t|cannot|can['’]t|mustn['’]t|no|before|requires?|needs?|forbidden|prohibited|read[- ]only|off[- ]limits|immutable|frozen"
+        r"\b(?:not|never|don['’]t|cannot|can['’]t|mustn['’]t|no|before|ask|requires?|needs?|forbidden|prohibited"
+        r"|read[- ]only|off[- ]limits|immutable|frozen"
         r"|only|keep|limit|end|begin|start|must)\b|不|禁|勿|别|前|须|需|只|仅|控制|限制|必须|未经",
         re.IGNORECASE,
     )
 
 
-def compile_rule(sentence: str, *, hard: bool, folder: PurePosixPath = PurePosixPath(".")) -> Compiled:
+def compile_rule(sentence: str, *, hard: bool, folder: PurePosixPath = EVERYWHERE) -> Compiled:
     """Make a check of a sentence, if all of it is understood.
 
     Args:
@@ -47,7 +49,9 @@ def compile_rule(sentence: str, *, hard: bool, folder: PurePosixPath = PurePosix
     if not harmless_tail(phrase):
         return Compiled(None, "advice: what follows in the same rule may bound it or except something from it")
     if not hard and not phrase.strong:
-        return Compiled(None, 'advice: it stands in no section of hard constraints, and does not say "must never" or the like')
+        return Compiled(
+            None, 'advice: it stands in no section of hard constraints, and does not say "must never" or the like'
+        )
     if not hard and not phrase.anchors:
         return Compiled(None, "advice: it stands in no section of hard constraints, and names nothing in quotes")
     check = Check(tuple((effect, ban) for ban in bans))
@@ -55,7 +59,7 @@ def compile_rule(sentence: str, *, hard: bool, folder: PurePosixPath = PurePosix
 
 
 def compile_lines(
-    texts: Sequence[str], *, folder: PurePosixPath = PurePosixPath("."), sentence: str = ""
+    texts: Sequence[str], *, folder: PurePosixPath = EVERYWHERE, sentence: str = ""
 ) -> tuple[Compiled, list[tuple[int, str]]]:
     """Make one check of the ``enforce:`` lines that stand with a rule.
 
@@ -77,4 +81,3 @@ def compile_lines(
         return Compiled(None, why, problems[0][1] if problems else ""), problems
     check = Check(tuple(part for each in checks for part in each.parts))
     return Compiled(check, why, problems[0][1] if problems else ""), problems
-

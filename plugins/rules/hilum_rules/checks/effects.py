@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 # Programs whose operands are all written.
 _WRITE_ALL = frozenset(
-    """tee touch mkdir truncate mkfifo mknod sponge ed ex vi vim nvim view nano emacs pico joe micro code gzip gunzip bzip2 bunzip2
-    xz unxz zstd lz4 sqlite3 setfacl chattr split csplit isort autopep8 autoflake pyupgrade gofmt rustfmt dos2unix unix2dos
-    mkstemp""".split()
+    """tee touch mkdir truncate mkfifo mknod sponge ed ex vi vim nvim nano emacs pico joe gzip gunzip bzip2 bunzip2 xz
+    unxz zstd lz4 sqlite3 setfacl chattr split csplit isort autopep8 autoflake pyupgrade gofmt rustfmt dos2unix
+    unix2dos mkstemp mount umount""".split()
 )
+_PACKERS = frozenset("gzip gunzip bzip2 bunzip2 xz unxz zstd lz4".split())
 _DELETE_ALL = frozenset("rm rmdir unlink shred trash trash-put gio srm del rimraf".split())
 _AFTER_FIRST = frozenset("chmod chown chgrp chcon".split())  # their first operand is a mode or an owner
 _COPIES = frozenset("cp install rsync scp gcp ginstall ditto pax".split())
@@ -57,7 +58,8 @@ def name_of(command: SimpleCommand) -> str:
 
 def operands(words: tuple[str, ...], valued: str = "") -> list[str]:
     """Give the words that are neither options nor their values."""
-    found, at = [], 0
+    found: list[str] = []
+    at = 0
     while at < len(words):
         word = words[at]
         at += 1
@@ -77,6 +79,10 @@ def _program(command: SimpleCommand, cwd: str | None) -> Iterator[Touch]:
     if special is not None:
         yield from special(command, given)
     elif name in _WRITE_ALL:
+        if name in _PACKERS and any(
+            re.fullmatch(r"-[a-z]*[ctlk][a-z]*|--(?:stdout|test|list|keep)", word) for word in words
+        ):
+            given = []
         yield from (Touch(path, "write", None, by_hand=name not in ("isort", "gofmt", "rustfmt")) for path in given)
     elif name in _DELETE_ALL:
         yield from (Touch(path, "delete", None, whole=True) for path in given)
@@ -126,7 +132,9 @@ def _option(words: tuple[str, ...], short: str, *long: str) -> list[str]:
 def _copied(command: SimpleCommand, given: list[str], cwd: str | None) -> Iterator[Touch]:
     """`cp`, `install`, `rsync`: what is written, and what is read."""
     words = command.words[1:]
-    targets = _option(words, "t", "--target-directory") if name_of(command) in ("cp", "install", "gcp", "ginstall") else []
+    targets = (
+        _option(words, "t", "--target-directory") if name_of(command) in ("cp", "install", "gcp", "ginstall") else []
+    )
     if targets:
         given = [each for each in given if each not in targets]
     sources, target = (given, targets[0]) if targets else (given[:-1], given[-1] if given else "")
@@ -136,10 +144,16 @@ def _copied(command: SimpleCommand, given: list[str], cwd: str | None) -> Iterat
         yield from (Touch(path, "write", None) for path in given)
         return
     yield Touch(target, "write", None)
-    into = os.path.isdir(os.path.join(cwd or "/", os.path.expanduser(target))) or target.endswith("/") or len(sources) > 1
+    into = (
+        os.path.isdir(os.path.join(cwd or "/", os.path.expanduser(target))) or target.endswith("/") or len(sources) > 1
+    )
     for source in sources:
         inner = os.path.basename(source.rstrip("/"))
-        placed = os.path.join(target, inner) if into and inner not in (".", "") and not (source.endswith("/") and name_of(command) == "rsync") else target
+        placed = (
+            os.path.join(target, inner)
+            if into and inner not in (".", "") and not (source.endswith("/") and name_of(command) == "rsync")
+            else target
+        )
         if placed != target:
             yield Touch(placed, "write", None)
         path = os.path.join(cwd or "/", os.path.expanduser(source))
@@ -155,7 +169,7 @@ def _moved(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
     targets = _option(command.words[1:], "t", "--target-directory")
     sources, target = (given, targets[0]) if targets else (given[:-1], given[-1] if given else "")
     for source in sources:
-        yield Touch(source, "delete", None, whole=True)
+        yield Touch(source, "delete", None, whole=True, moved=True)
         yield Touch(os.path.join(target, os.path.basename(source.rstrip("/"))), "write", None)
     if target:
         yield Touch(target, "write", None)
@@ -187,6 +201,8 @@ def _patched(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
         texts.append(text_of(os.path.join(cwd or "/", file)))
     if name_of(command) == "patch":
         yield from (Touch(path, "change", None) for path in given[:1])
+    if not any(texts):
+        yield Touch("…", "write", None)
     for text in texts:
         for path in re.findall(r"^(?:\+\+\+|---|\*\*\*|rename to|rename from) (\S+)", text or "", re.MULTILINE):
             plain = path.split("/")
@@ -195,6 +211,7 @@ def _patched(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
 
 
 def text_of(path: str, most: int = 400_000) -> str:
+    """Give the text of a file, or of its beginning; empty if it cannot be read."""
     try:
         if not os.path.isfile(path):
             return ""
@@ -206,7 +223,9 @@ def text_of(path: str, most: int = 400_000) -> str:
 
 def _git(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
     words, at = git_words(command.words)
-    folders = [command.words[n + 1] for n, w in enumerate(command.words[:at]) if w in ("-C", "--work-tree") and n + 1 < at]
+    folders = [
+        command.words[n + 1] for n, w in enumerate(command.words[:at]) if w in ("-C", "--work-tree") and n + 1 < at
+    ]
     folders += [w.partition("=")[2] for w in command.words[:at] if w.startswith("--work-tree=")]
     inner = attrs.evolve(command, words=("git", *words[1:]), cwd=os.path.join(command.cwd or "/", *folders))
     for touch in _git_inner(inner, words):
@@ -217,7 +236,11 @@ def git_words(words: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
     """Give `git` and its sub-command with what follows, without the options between; and where the sub-command stands."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
-        at += 2 if words[at] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env") else 1
+        at += (
+            2
+            if words[at] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env")
+            else 1
+        )
     return ("git", *words[at:]), at
 
 
@@ -227,8 +250,14 @@ def _git_inner(command: SimpleCommand, words: tuple[str, ...]) -> Iterator[Touch
     paths = list(rest[rest.index("--") + 1 :]) if "--" in rest else []
     given = operands(rest, "bBsCmU")
     if verb in ("checkout", "restore"):
-        named = paths or (given if verb == "restore" else [each for each in given[1:]] + [each for each in given[:1] if _there(command, each)])
-        whole = verb == "checkout" and len(given) > len(paths) or "--source" in " ".join(rest) or any(w.startswith("-s") for w in rest)
+        named = paths or (
+            given if verb == "restore" else given[1:] + [each for each in given[:1] if _there(command, each)]
+        )
+        whole = (
+            (verb == "checkout" and len(given) > len(paths))
+            or "--source" in " ".join(rest)
+            or any(w.startswith("-s") for w in rest)
+        )
         yield from (Touch(path, "write", None, whole=whole) for path in named)
     elif verb in ("rm", "clean"):
         if "--cached" not in rest and not any(re.fullmatch(r"-[a-z]*n[a-z]*|--dry-run", w) for w in rest):
@@ -256,9 +285,17 @@ def _there(command: SimpleCommand, path: str) -> bool:
 def _downloaded(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
     words, name = command.words[1:], name_of(command)
     if name == "curl":
-        out = [*_option(words, "o", "--output"), *_option(words, "c", "--cookie-jar"), *_option(words, "D", "--dump-header")]
+        out = [
+            *_option(words, "o", "--output"),
+            *_option(words, "c", "--cookie-jar"),
+            *_option(words, "D", "--dump-header"),
+        ]
     else:
-        out = [*_option(words, "O", "--output-document"), *_option(words, "P", "--directory-prefix"), *_option(words, "o", "--output-file")]
+        out = [
+            *_option(words, "O", "--output-document"),
+            *_option(words, "P", "--directory-prefix"),
+            *_option(words, "o", "--output-file"),
+        ]
     folder = next(iter(_option(words, "", "--output-dir")), "")
     for path in out:
         yield Touch(os.path.join(folder, path), "write", None)
@@ -270,7 +307,6 @@ def _downloaded(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
 def _archived(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
     words, name = command.words[1:], name_of(command)
     for path in [*_option(words, "C", "--directory"), *_option(words, "d", "--dir")]:
-        yield Touch(os.path.join(path, "…"), "write", None)
         yield Touch(path, "write", None)
     if name in ("tar", "bsdtar") and words and re.match(r"-?[a-zA-Z]*c", words[0]):
         yield from (Touch(path, "write", None) for path in _option(words, "f", "--file"))
@@ -290,16 +326,38 @@ def _found(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
         if word.startswith("-") or word in ("!", "("):
             break
         starts.append(word)
-    names = [words[n + 1] for n, word in enumerate(words[:-1]) if word in ("-name", "-iname", "-path", "-ipath", "-wholename")]
-    if "-delete" in words:
+    names = [
+        words[n + 1]
+        for n, word in enumerate(words[:-1])
+        if word in ("-name", "-iname", "-path", "-ipath", "-wholename")
+    ]
+    for action in _done_to_found(words):
         for start in starts or ["."]:
             if names:
-                yield from (Touch(os.path.join(start, "**", each), "delete", None) for each in names)
-                yield from (Touch(os.path.join(start, each), "delete", None) for each in names)
+                yield from (Touch(os.path.join(start, "**", each), action, None) for each in names)
             else:
-                yield Touch(start, "delete", None, whole=True)
+                yield Touch(start, action, None, whole=True)
     for option in ("-fprint", "-fprintf", "-fls", "-fprint0"):
         yield from (Touch(words[n + 1], "write", None) for n, word in enumerate(words[:-1]) if word == option)
+
+
+def _done_to_found(words: tuple[str, ...]) -> Iterator[Literal["delete", "change"]]:
+    """Give what `find` has done to all that it finds."""
+    if "-delete" in words:
+        yield "delete"
+    for number, word in enumerate(words[:-1]):
+        if word not in ("-exec", "-execdir", "-ok", "-okdir"):
+            continue
+        name = os.path.basename(words[number + 1])
+        if name in _DELETE_ALL or name == "mv":
+            yield "delete"
+        elif name in _WRITE_ALL or name in _AFTER_FIRST or (name in _IN_PLACE and _in_place(words[number + 1 :])):
+            yield "change"
+
+
+def _renamed(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
+    """`rename EXPRESSION FILES`."""
+    yield from (Touch(path, "delete", None, whole=True, moved=True) for path in given[1:])
 
 
 def _out(*options: str) -> Callable[[SimpleCommand, list[str]], Iterator[Touch]]:
@@ -324,7 +382,8 @@ def _fixed(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
 
 
 _SPECIAL: dict[str, Callable[[SimpleCommand, list[str]], Iterator[Touch]]] = {
-    "mv": _moved, "ln": _linked, "dd": _dd, "patch": _patched, "git": _git, "curl": _downloaded, "wget": _downloaded,
+    "mv": _moved, "rename": _renamed, "prename": _renamed, "mmv": _renamed, "ln": _linked, "dd": _dd, "patch": _patched,
+    "git": _git, "curl": _downloaded, "wget": _downloaded,
     "tar": _archived, "bsdtar": _archived, "unzip": _archived, "zip": _archived, "7z": _archived, "find": _found,
     "gfind": _found, "sort": _out("-o", "--output"), "openssl": _out("-out"), "pandoc": _out("-o", "--output"),
     "gcc": _out("-o"), "cc": _out("-o"), "clang": _out("-o"), "objcopy": _out("-o"), "xxd": _out("-r"),

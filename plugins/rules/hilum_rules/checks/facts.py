@@ -19,14 +19,19 @@ if TYPE_CHECKING:
     from hilum import Tool
     from hilum_guard import CommandVerdict, SimpleCommand
 
-_COMMANDS = frozenset("command cmd commands script shell_command command_line text input".split())
+_COMMANDS = frozenset("command cmd commands script shell_command command_line bash shell".split())
+_INPUTS = frozenset(("text", "input"))  # of own tools: what is typed into a service
 _PATHS = re.compile(
     r"(?:^|_)(?:paths?|files?|file_?names?|dir|dirs|director(?:y|ies)|folders?|src|dst|dest|sources?|destinations?|targets?|uris?"
     r"|output|out|outfile|infile|root|cwd|glob|patterns?|location)(?:$|_)"
 )
-_HOSTS = re.compile(r"(?:^|_)(?:urls?|uris?|hosts?|hostnames?|domains?|endpoints?|servers?|sites?|address|link|origin|website)(?:$|_)")
+_HOSTS = re.compile(
+    r"(?:^|_)(?:urls?|uris?|hosts?|hostnames?|domains?|endpoints?|servers?|sites?|address|link|origin|website)(?:$|_)"
+)
 _TEXTS = frozenset("content old_string new_string edits text message body query prompt description pattern".split())
-_READERS = re.compile(r"^(?:.*__)?(?:read|get|list|search|find|view|show|stat|describe|fetch|cat|open|grep|glob|look|inspect|query)(?:_|$|[A-Z])")
+_READERS = re.compile(
+    r"^(?:.*__)?(?:read|get|list|search|find|view|show|stat|describe|fetch|cat|open|grep|glob|look|inspect|query)(?:_|$|[A-Z])"
+)
 _DELETERS = re.compile(r"delete|remove|unlink|trash|erase", re.IGNORECASE)
 _MOVERS = re.compile(r"move|rename", re.IGNORECASE)
 MAX_NESTED_SCRIPTS = 4
@@ -71,7 +76,7 @@ class Facts:
         found = [
             judge_command(text, workspace=self.ground.root, folder=folder)
             for key, text in _strings(self.arguments)
-            if key.rpartition(".")[2].lower() in _COMMANDS
+            if key.rpartition(".")[2].lower() in (_COMMANDS | _INPUTS if self.tool.schema is None else _COMMANDS)
         ]
         seen: set[str] = set()
         waiting = list(found)
@@ -81,7 +86,9 @@ class Facts:
                 if path and path not in seen and code.is_shell(path, command):
                     seen.add(path)
                     text = effects.text_of(path, code.MAX_SCRIPT)
-                    inner = judge_command(text, workspace=self.ground.root, folder=Path(command.cwd or self.ground.root))
+                    inner = judge_command(
+                        text, workspace=self.ground.root, folder=Path(command.cwd or self.ground.root)
+                    )
                     # A long script that is only partly read is not more doubtful than a program.
                     found.append(attrs.evolve(inner, complete=True))
                     waiting.append(inner)
@@ -119,17 +126,22 @@ class Facts:
             for command in read.commands:
                 for source in re.findall(r"<\s*([^\s;|&()<>]+)", command.source):
                     found.append(Touch(source, "read", command.cwd))
-        if self.tool.risk == "execute" and self.read_commands:
+        if self.read_commands and self.tool.schema is None:
             return found
         return found + list(self._named_paths())
 
     def _named_paths(self) -> Iterator[Touch]:
         name, risk = self.tool.name, self.tool.risk
-        own = not self.tool.schema
+        own = self.tool.schema is None  # else its arguments are described by somebody else: an MCP server
         root = str(self.ground.root)
         for key, text in _strings(self.arguments):
             last = key.rpartition(".")[2]
-            if not (last in self.tool.writes or _PATHS.search(_snake(last))) or last in _TEXTS or not text or len(text) > 4096:
+            if (
+                not (last in self.tool.writes or _PATHS.search(_snake(last)))
+                or last in _TEXTS
+                or not text
+                or len(text) > 4096
+            ):
                 continue
             path = _local(text)
             if not path:
@@ -142,9 +154,7 @@ class Facts:
             if _DELETERS.search(name):
                 yield Touch(path, "delete", root, whole=True)
             elif _MOVERS.search(name):
-                yield Touch(path, "delete", root, whole=True)
-                yield Touch(path, "write", root)
-            elif name in ("edit_file", "multi_edit"):
+                yield Touch(path, "delete", root, whole=True, moved=True)
                 yield Touch(path, "write", root)
             else:
                 yield Touch(path, "write", root)
@@ -156,7 +166,7 @@ class Facts:
     @cached_property
     def hosts(self) -> set[str]:
         """The hosts in the arguments of a tool that uses the network."""
-        if self.tool.risk == "read" and not self.tool.schema:
+        if self.tool.risk == "read" and self.tool.schema is None:
             return set()
         found: set[str] = set()
         for key, text in _strings(self.arguments):

@@ -73,12 +73,14 @@ def judge(rules: Iterable[Ruled], arguments: str, tool: Tool, root: Path) -> Ver
             if effect == "deny" and fit == "yes":
                 return deny(f"{quoted(rule)} forbids it: {what}. {_NEXT[type(ban)]}")
             if asked is None or (effect == "ask" and fit == "yes"):
-                doubt = "" if fit == "yes" else " It may be what the rule forbids."
-                asked = rule, f"{what}.{doubt}"
+                wants = (
+                    "wants it confirmed" if effect == "ask" else "may forbid it, which cannot be told before it runs"
+                )
+                asked = rule, f"{wants}: {what}."
     if asked is None:
         return None
     rule, what = asked
-    return ask(f"{quoted(rule)} wants it confirmed: {what}", scope=f"rule {rule.path}:{rule.line}")
+    return ask(f"{quoted(rule)} {what}", scope=f"rule {rule.path}:{rule.line}")
 
 
 def quoted(rule: Ruled) -> str:
@@ -110,7 +112,13 @@ def _paths(ban: Paths, facts: Facts) -> tuple[Fit, str]:
     return "", ""
 
 
-_DOES = {"read": "it reads", "write": "it writes", "create": "it creates", "change": "it changes", "delete": "it deletes or moves"}
+_DOES = {
+    "read": "it reads",
+    "write": "it writes",
+    "create": "it creates",
+    "change": "it changes",
+    "delete": "it deletes or moves",
+}
 
 
 def _in_code(ban: Paths, facts: Facts) -> str:
@@ -119,14 +127,21 @@ def _in_code(ban: Paths, facts: Facts) -> str:
 
     for command in facts.commands:
         for text in code.texts(command):
-            writes = ("delete" in ban.actions and code.may_delete(text)) or ({"create", "change"} & ban.actions and code.may_write(text))
+            writes = ("delete" in ban.actions and code.may_delete(text)) or (
+                {"create", "change"} & ban.actions and code.may_write(text)
+            )
             if not (writes or ("read" in ban.actions and code.may_read(text))):
                 continue
-            action = "read" if not writes else "change" if "change" in ban.actions else next(iter(ban.actions - {"read"}))
+            action = (
+                "read" if not writes else "change" if "change" in ban.actions else next(iter(ban.actions - {"read"}))
+            )
             for path in code.named_paths(text):
                 for cwd in dict.fromkeys((command.cwd, str(facts.ground.root))):
-                    if ("." in path or "/" in path or os.path.lexists(os.path.join(cwd or "/", path))) and facts.ground.fit(
-                        ban, Touch(path, action, cwd)  # type: ignore[arg-type]
+                    if (
+                        "." in path or "/" in path or os.path.lexists(os.path.join(cwd or "/", path))
+                    ) and facts.ground.fit(
+                        ban,
+                        Touch(path, action, cwd),
                     ) == "yes":
                         return f"code that it runs names {path[:200]}"
     return ""
@@ -135,10 +150,10 @@ def _in_code(ban: Paths, facts: Facts) -> str:
 def _commands(ban: Commands, facts: Facts) -> tuple[Fit, str]:
     best: Fit = ""
     what = ""
-    for command in facts.commands:
+    for number, command in enumerate(facts.commands):
         if not _in_folder(ban, facts, command.cwds or (command.cwd,)):
             continue
-        found = matching.fit(ban, command)
+        found = matching.fit(ban, command, facts.commands[:number])
         if found == "yes":
             return "yes", f"it runs `{command.source[:200]}`"
         if found == "maybe" and not best:

@@ -8,7 +8,9 @@ import attrs
 
 Effect = Literal["deny", "ask"]
 Action = Literal["read", "create", "change", "delete"]
-Form = Literal["contains", "starts", "ends", "lacks", "lacks_start", "lacks_end", "emoji", "question", "longer", "matches"]
+Form = Literal[
+    "contains", "starts", "ends", "lacks", "lacks_start", "lacks_end", "emoji", "question", "longer", "matches"
+]
 Unit = Literal["", "words", "characters", "lines", "sentences", "paragraphs"]
 
 WRITES: frozenset[Action] = frozenset({"create", "change", "delete"})
@@ -37,7 +39,14 @@ class Paths:
     def __str__(self) -> str:
         what = "writing" if self.actions >= WRITES else " and ".join(_DONE[a] for a in _DONE if a in self.actions)
         what = f"reading and {what}" if what == "writing" and "read" in self.actions else what
-        where = "outside of the workspace" if self.outside else ", ".join(_plain(p) for p in self.patterns)
+        where = "files outside of the workspace" if self.outside else ", ".join(_plain(p) for p in self.patterns)
+        where = (
+            "files"
+            if self.patterns == ("**",)
+            else f"files in {where}"
+            if what == "creating" and "." not in where
+            else where
+        )
         but = f", except {', '.join(_plain(p) for p in self.unless)}" if self.unless else ""
         return f"{what} {where}{but}{' by hand' if self.by_hand else ''}"
 
@@ -50,15 +59,18 @@ class Commands:
         patterns: Words they begin with; options may stand between, and more words follow. ``*`` is any number of words.
         folder: They are meant only where they run in this folder, relative to the workspace; ``.`` for everywhere.
         new: Only ones that name something to install are meant, not those that install what the project already names.
+        branches: Only commits and pushes to these are meant; empty for all.
     """
 
     patterns: tuple[tuple[str, ...], ...]
     folder: str = "."
     new: bool = False
+    branches: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         where = "" if self.folder == "." else f" in {self.folder}"
-        listed = [f"`{' '.join(words)}`" for words in self.patterns[:4]]
+        where += f" to the branch {' or '.join(self.branches)}" if self.branches else ""
+        listed = [f"`{' '.join(words).removeprefix('* ')}`" for words in self.patterns[:4]]
         return f"the command {' or '.join(listed)}{' and its like' if len(self.patterns) > 4 else ''}{where}"
 
 
@@ -162,4 +174,4 @@ class Compiled:
 
 
 def _plain(pattern: str) -> str:
-    return pattern if pattern.startswith(("//", "~/")) else pattern.removeprefix("/")
+    return pattern.removeprefix("/")

@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from hilum_guard import SimpleCommand
 
 _NET = frozenset(
-    """curl wget http https httpie xh aria2c axel lynx links w3m ssh scp sftp ftp lftp telnet nc ncat netcat socat ping ping6 dig
-    nslookup host whois traceroute mtr nmap rsync mosh openssl wscat websocat grpcurl hey ab wrk git-remote-https youtube-dl yt-dlp
-    rclone s3cmd mysql psql redis-cli mongosh""".split()
+    """curl wget http https httpie xh aria2c axel lynx links w3m ssh scp sftp ftp lftp telnet nc ncat netcat socat ping ping6
+    dig nslookup host whois traceroute mtr nmap rsync mosh openssl wscat websocat grpcurl hey ab wrk git-remote-https
+    youtube-dl yt-dlp docker podman skopeo rclone s3cmd mysql psql redis-cli mongosh""".split()
+)
+# Programs that only show, look for or replace what they are given.
+_TEXT = frozenset(
+    "echo printf grep egrep fgrep rg ag ack sed gsed awk gawk cat tee jq yq gh glab perl tr cut sort diff".split()
 )
 _GIT_NET = frozenset("clone fetch pull push ls-remote submodule send-pack fetch-pack lfs remote".split())
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>`|;)]+", re.IGNORECASE)
@@ -81,7 +85,9 @@ def fit_text(ban: Hosts, text: str) -> bool:
         return True
     low = text.casefold()
     return any(
-        re.search(rf"(?<![\w-]){re.escape(name.removeprefix('*.'))}(?![\w-])(?!\.\w)", low) for name in ban.names if name != "*"
+        re.search(rf"(?<![\w-]){re.escape(name.removeprefix('*.'))}(?![\w-])(?!\.\w)", low)
+        for name in ban.names
+        if name != "*"
     )
 
 
@@ -97,9 +103,14 @@ def fit(ban: Hosts, command: SimpleCommand) -> Fit:
         return _git(ban, git_words(words)[0], everything)
     if name in _NET or name == "/dev/tcp":
         return _net(ban, command, everything)
-    if installs(words):
-        return "yes" if "*" in ban.names or fit_text(ban, everything) else ""
-    if any(path.startswith(("/dev/tcp/", "/dev/udp/")) and bans(ban, plain(path.split("/")[3])) for path in (*command.writes, *command.reads)):
+    if installs(words) and ("*" in ban.names or fit_text(ban, everything)):
+        return "yes"
+    if name not in _TEXT and any(bans(ban, host) for word in words[1:] for host in named(word)):
+        return "yes"
+    if any(
+        path.startswith(("/dev/tcp/", "/dev/udp/")) and bans(ban, plain(path.split("/")[3]))
+        for path in (*command.writes, *command.reads)
+    ):
         return "yes"
     if any(fit_text(ban, text) and ("*" not in ban.names or _ADDRESS.search(text)) for text in code.texts(command)):
         return "yes"
@@ -114,11 +125,20 @@ def _net(ban: Hosts, command: SimpleCommand, everything: str) -> Fit:
         bare = re.split(r"[/?#]", word.partition("://")[2] or word)[0].rpartition("@")[2]
         bare = re.sub(r":\d*$", "", bare.partition(":")[0] if bare.count(":") == 1 else bare)
         hosts.append(plain(unquote(bare)))
-    if any(v.is_host(host) or re.fullmatch(r"[0-9a-f:.]+", host) for host in hosts if bans(ban, host) and UNKNOWN not in host):
+    if any(
+        v.is_host(host) or re.fullmatch(r"[0-9a-f:.]+", host)
+        for host in hosts
+        if bans(ban, host) and UNKNOWN not in host
+    ):
         return "yes"
     if any(re.match(r"-[a-zA-Z]*[KQ]|--config", word) for word in command.words[1:]):
         return "maybe"  # what it does stands in a file
-    return "maybe" if any(UNKNOWN in host for host in hosts) or (not hosts and command.stdin is None and name_of(command) == "wget") else ""
+    return (
+        "maybe"
+        if any(UNKNOWN in host for host in hosts)
+        or (not hosts and command.stdin is None and name_of(command) == "wget")
+        else ""
+    )
 
 
 def _git(ban: Hosts, words: tuple[str, ...], everything: str) -> Fit:

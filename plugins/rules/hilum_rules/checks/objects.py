@@ -11,12 +11,15 @@ import attrs
 from hilum_rules.checks import anchors
 from hilum_rules.checks import vocabulary as v
 from hilum_rules.checks.model import WRITES, Action, Ban, Commands, Contexts, Hosts, Paths, Tools
-from hilum_rules.checks.sentence import Phrase, generated
+from hilum_rules.checks.sentence import Phrase, generated, wants_new
 
 
 def split(text: str) -> list[str]:
     """Split what is joined by commas and words that join."""
-    parts = re.split(r"\s*(?:,\s*(?:or|and|nor)\s+|,\s*|\s(?:or|and|nor|and/or|&)\s|(?<=\w)/(?=\w)|、|，|或者?|和|与|及|以及)\s*", text)
+    parts = re.split(
+        r"\s*(?:,\s*(?:or|and|nor)\s+|,\s*|\s(?:or|and|nor|and/or|&)\s|(?<=\w)/(?=\w)|、|，|或者?|和|与|及|以及)\s*",
+        text,
+    )
     return [part.strip() for part in parts if part.strip()]
 
 
@@ -52,6 +55,8 @@ class Reading:
         if not found or not all(anchors.path_like(each, named=named) for each in found + unless):
             return None
         locks = all(each.rpartition("/")[2].lower() in v.LOCKS for each in found)
+        if does > {"create"} and wants_new(self.phrase):
+            does = does - {"create"}
         by_hand = bool(does & WRITES) and (hand or locks or generated(self.phrase)) and "read" not in does
         return Paths(
             tuple(pattern for each in found for pattern in anchors.patterns(each, self.folder)),
@@ -60,11 +65,20 @@ class Reading:
             by_hand=by_hand,
         )
 
+    def beyond(self, text: str) -> Paths | None:
+        """Read folders beside which nothing in the workspace may be written."""
+        found = self._named(text)
+        if not found or not all(anchors.path_like(each, named=True) for each in found):
+            return None
+        unless = tuple(pattern for each in found for pattern in anchors.patterns(each, self.folder))
+        whole = "**" if self.folder == PurePosixPath(".") else f"/{self.folder}/**"
+        return Paths((whole,), WRITES, unless, by_hand=True)
+
     def commands(self, text: str, *, used: bool = False, many: bool = False) -> Commands | None:
         """Read commands. With ``many``, a program's name alone is none: nothing says that it is meant to be run."""
         found: list[tuple[str, ...]] = []
         for each in self._named(text):
-            if re.fullmatch(r"--[a-z][a-z-]*[a-z]", each) and used:
+            if each in v.OPTIONS and used:
                 found += [("*", each), *([("git", "commit", "-n")] if each == "--no-verify" else [])]
                 continue
             words = anchors.command(each, used=used)
@@ -72,6 +86,15 @@ class Reading:
                 return None
             found += anchors.spellings(words)
         return Commands(tuple(dict.fromkeys(found)), str(self.folder)) if found else None
+
+    def branches(self, text: str) -> tuple[str, ...]:
+        """Read names of branches; none if one of them is unclear."""
+        plain = re.sub(r"⟦(\d+)⟧", lambda found: self.phrase.anchors[int(found[1])], text)
+        found = split(plain)
+        if not all(re.fullmatch(r"[\w-]+(?:[./][\w-]+)*", each, re.ASCII) for each in found):
+            return ()
+        named = "⟦" in text
+        return tuple(found) if named or all(each in v.BRANCHES for each in found) else ()
 
     def tools(self, text: str, *, known: bool = False) -> Tools | None:
         """Read names of tools; with ``known``, only those of hilum's own, as they are written."""

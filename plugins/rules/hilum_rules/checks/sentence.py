@@ -1,5 +1,8 @@
 """A sentence made ready for the grammars: markers taken off, what it names in quotes put aside, its reason parted from it."""
 
+# Expressions are read whole.
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import re
@@ -52,6 +55,16 @@ def read(sentence: str) -> Phrase | str:
     text = _BARE().sub(put, text)
     text = " ".join(text.replace("’", "'").lower().split())
     text = _LABELS().sub("", text)
+    text = re.sub(r"^(?:always )?ask (?:me |the user )?first\s*:\s*", "ask before ", text)
+    text = re.sub(
+        r"^((?:(?:you|agents?|the agent|it) )?(?:(?:must|should|may|shall) )?(?:never|not)|do not|don't|forbidden|prohibited"
+        r"|(?:never|do not|don't|must not|must never) (?:run|use|execute|edit|modify|change|touch|delete|read|write to|contact|access))\s*:\s*",
+        r"\1 ",
+        text,
+    )
+    text = re.sub(
+        r"^(禁止|严禁|不要|不得|绝不)((?:修改|编辑|运行|执行|使用|删除|读取|访问)?)\s*[:：]\s*", r"\1\2", text
+    )
     head, tail = _parted(text)
     return Phrase(head.strip(" .!。！,，;；:："), tuple(anchors), tail, strong)
 
@@ -60,12 +73,12 @@ _EMPHASIS = re.compile(r"[*_]")
 
 
 @cache
-def _MARKERS() -> re.Pattern[str]:  # noqa: N802 - a constant that is made when it is first needed
+def _MARKERS() -> re.Pattern[str]:
     return re.compile(r"^(?:(?:[-*+•>]|\d+[.)]|\[[ xX]\]|[^\w\s`\"'“「*_.⟦/~(\[]+|#{1,6})\s+)+")
 
 
 @cache
-def _STRONG() -> re.Pattern[str]:  # noqa: N802
+def _STRONG() -> re.Pattern[str]:
     words = (
         r"\b(NEVER|MUST NOT|DO NOT|DON'T|DON’T|FORBIDDEN|PROHIBITED)\b|(?i:\b(must never|must not|never ever|under no"
         r" circumstances|(?:strictly|absolutely) (?:forbidden|prohibited)|(?:is|are) (?:forbidden|prohibited)|you may not"
@@ -75,18 +88,22 @@ def _STRONG() -> re.Pattern[str]:  # noqa: N802
 
 
 @cache
-def _QUOTED() -> re.Pattern[str]:  # noqa: N802
-    return re.compile(r"``\s?(.+?)\s?``|`([^`]+)`|(?<!\w)\"([^\"]{1,120})\"|“([^”]{1,120})”|「([^」]{1,120})」|‘([^’]{2,120})’(?!\w)")
+def _QUOTED() -> re.Pattern[str]:
+    return re.compile(
+        r"``\s?(.+?)\s?``|`([^`]+)`|(?<!\w)\"([^\"]{1,120})\"|“([^”]{1,120})”|「([^」]{1,120})」|‘([^’]{2,120})’(?!\w)"
+    )
 
 
 @cache
-def _BARE() -> re.Pattern[str]:  # noqa: N802
+def _BARE() -> re.Pattern[str]:
     """Paths, hosts and options that nobody takes for words."""
     extension = "json5?|jsonc|ya?ml|toml|lockb?|sql|env|md|mdc|txt|pem|key|sh|cfg|ini|xml|csv|proto|tf|tfvars|tfstate|snap|plist"
     return re.compile(
         r"(?<![\w`⟦/@.:-])("
         r"\.(?:env|git|github|vscode|idea|ssh|aws|husky|circleci|gitignore|gitlab-ci|npmrc|venv|cursor|claude)\b(?:[./][\w./*-]*[\w*/])?"
-        r"|(?:[\w.*-]+/)+(?:[\w*-]+\.(?:" + extension + r"|py|pyi|tsx?|jsx?|go|rs|java|rb|php|css|html|vue)\b|(?=[\s,.;:，。；、]|$|[\u4e00-\u9fff]))"
+        r"|(?:[\w.*-]+/)+(?:[\w*-]+\.(?:"
+        + extension
+        + r"|py|pyi|tsx?|jsx?|go|rs|java|rb|php|css|html|vue)\b|(?=[\s,.;:，。；、]|$|[\u4e00-\u9fff]))"
         r"|\*\.[a-z0-9]{1,10}\b|[A-Za-z_][\w-]*(?:\.[\w-]+)*\.(?:" + extension + r")\b(?![/(])"
         r"|~/[\w./-]*[\w/]|/(?:etc|usr|var|home|root|boot|opt)(?:/[\w./-]*[\w/])?"
         r"|--[a-z][a-z-]+[a-z])"
@@ -94,7 +111,7 @@ def _BARE() -> re.Pattern[str]:  # noqa: N802
 
 
 @cache
-def _LABELS() -> re.Pattern[str]:  # noqa: N802
+def _LABELS() -> re.Pattern[str]:
     return re.compile(
         r"^(?:(?:very |extremely |super )?(?:important|critical|warning|caution|note|danger|attention|security|safety|rule|must"
         r"|hard rule|hard constraint|constraint|absolute|mandatory|strict|注意|重要|警告|安全|规则|强制|红线)\s*[:：!！-]\s*)+"
@@ -114,6 +131,8 @@ def _parted(text: str) -> tuple[str, str]:
     aside: list[str] = []
 
     def take(found: re.Match[str]) -> str:
+        if re.fullmatch(r"\s*⟦\d+⟧(?:\s*(?:,|and|or|, and|, or)\s*⟦\d+⟧)*\s*", found[1]):
+            return f" in {found[1].strip()}"  # "generated files (`src/gen/`)" names them
         aside.append(found[1])
         return " " if found.start() else ""
 
@@ -124,7 +143,7 @@ def _parted(text: str) -> tuple[str, str]:
 
 
 @cache
-def _DOUBTFUL() -> re.Pattern[str]:  # noqa: N802
+def _DOUBTFUL() -> re.Pattern[str]:
     """Words that may take back or bound what was said."""
     return re.compile(
         r"\b(unless|except\w*|excluding|other than|apart from|aside from|only|but|however|if|when\w*|while|until|without|otherwise"
@@ -135,14 +154,36 @@ def _DOUBTFUL() -> re.Pattern[str]:  # noqa: N802
     )
 
 
+_HINT = re.compile(
+    r"^(?:please |then |just )?(?:use|run|call|edit|change|regenerate|generate|create|add|see|update|apply|put|set|instead)\b|^(?:请|应|改用|使用|运行|见)"
+)
+_BOUNDS = re.compile(
+    r"\b(?:unless|except\w*|excluding|other than|apart from|only|but|however|if|when\w*|while|until|without|may|might|could|can"
+    r"|allowed|permitted|ok|okay|fine|exceptions?|not|never|ask|sometimes)\b|除非|除了|例外|但是?|如果|若|时|只有|仅|可以|允许|不"
+)
+
+
 def harmless_tail(phrase: Phrase) -> bool:
-    """Whether what follows a sentence only explains it."""
-    tail = phrase.tail
-    tail = re.sub(r"\b(?:rather than|instead|ever|at all)\b", "", tail)
-    tail = re.sub(r"^(?:it|they|this|these|that)\b[^;]*?\b(?:is|are) (?:not |never )?(?:meant|intended|supposed) to be edited", "", tail)
-    return not _DOUBTFUL().search(tail)
+    """Whether what follows a sentence only explains it, or says what to do instead."""
+    tail = re.sub(r"\b(?:rather than|instead|ever|at all)\b", "", phrase.tail)
+    tail = re.sub(r"\b(?:is|are) (?:not |never )?(?:meant|intended|supposed) to be edited", "", tail)
+    for part in re.split(r"\s+;\s+|[.!?]\s+|[。！？；]", tail):
+        if (_BOUNDS if _HINT.match(part.strip()) else _DOUBTFUL()).search(part):
+            return False
+    return True
+
+
+def wants_new(phrase: Phrase) -> bool:
+    """Whether a sentence goes on to say that something new is to be made instead: then making files is not forbidden."""
+    return bool(
+        re.search(r"\b(?:create|add|write|make|generate)\w* (?:a |an |another )?new\b|新建|新增|新的", phrase.tail)
+    )
 
 
 def generated(phrase: Phrase) -> bool:
     """Whether a sentence says that its files are made by a program."""
-    return bool(re.search(r"\b(?:auto-?)?(?:re-?)?generat\w*|生成|produced by|build output|compiled", phrase.head + " " + phrase.tail))
+    return bool(
+        re.search(
+            r"\b(?:auto-?)?(?:re-?)?generat\w*|生成|produced by|build output|compiled", phrase.head + " " + phrase.tail
+        )
+    )

@@ -31,6 +31,7 @@ class Touch:
         whole: With a folder, all that is in it is meant.
         by_hand: Its content is written by the call itself, not by a program that makes the file.
         contents: A folder whose content is put there, file by file.
+        moved: It is deleted here because it is put elsewhere.
     """
 
     path: str
@@ -39,6 +40,7 @@ class Touch:
     whole: bool = False
     by_hand: bool = True
     contents: str = ""
+    moved: bool = False
 
 
 @attrs.define(slots=False)
@@ -54,7 +56,7 @@ class Ground:
 
     def fit(self, ban: Paths, touch: Touch) -> Fit:
         """Tell whether a ban means what is touched."""
-        if ban.by_hand and not touch.by_hand:
+        if (ban.by_hand and not touch.by_hand) or (touch.moved and ban.patterns == ("**",)):
             return ""
         if UNKNOWN in touch.path or (touch.cwd is None and not touch.path.startswith(("/", "~"))):
             return self._unknown(ban, touch)
@@ -79,7 +81,7 @@ class Ground:
         path = os.path.join(touch.cwd or "/", path)
         found = [path]
         if any(char in path for char in "*?["):
-            for number, match in enumerate(glob.iglob(path, include_hidden=True)):
+            for number, match in enumerate(glob.iglob(path, include_hidden=True, recursive=True)):
                 found.append(match)
                 if number > 500:
                     break
@@ -126,7 +128,7 @@ class Ground:
         from hilum_guard import fit_path
 
         if ban.outside:
-            return form.startswith("/") and not _scratch(form)
+            return form.startswith("/") and not _scratch(form, self.real)
         if form == ".":
             return False
         if ban.patterns == ("**",) and form.startswith("/"):
@@ -139,13 +141,11 @@ class Ground:
         """Tell whether something that a ban means is in a folder, or is put there."""
         if ban.outside or ban.patterns == ("**",):
             return ""
-        seen = 0
         source = touch.contents or path
         real = os.path.realpath(source)
         if not os.path.isdir(real):
             return ""
-        for inner in _walk(real):
-            seen += 1
+        for seen, inner in enumerate(_walk(real)):
             if seen > MAX_WALK:
                 return "maybe"
             placed = os.path.join(path, os.path.relpath(inner, real)) if touch.contents else inner
@@ -156,25 +156,57 @@ class Ground:
 
     def _unknown(self, ban: Paths, touch: Touch) -> Fit:
         """Tell whether a path that is known in part may be meant."""
-        if touch.action != "write" and touch.action not in ban.actions:
+        does = {"create", "change"} if touch.action == "write" else {touch.action}
+        if not does & ban.actions:
             return ""
         path = touch.path
+        if touch.action == "read":
+            # Programs are given much that only the run tells; what may not be read at all, the sandbox hides.
+            guessed = attrs.evolve(touch, path=path.replace(UNKNOWN, "x"), cwd=touch.cwd or self.real)
+            return "maybe" if path.strip(UNKNOWN) and self.fit(ban, guessed) else ""
         if ban.outside:
-            return "maybe" if path.startswith(("/", UNKNOWN, "~")) else ""
+            known = path.partition(UNKNOWN)[0]
+            there = known.startswith("/") and (
+                _scratch(known.rstrip("/"), self.real) or known.startswith(f"{self.real}/")
+            )
+            return "maybe" if path.startswith(("/", UNKNOWN, "~")) and not there else ""
+        folder, slash, last = path.rpartition("/")
+        if UNKNOWN not in folder and (touch.cwd is not None or path.startswith(("/", "~"))):
+            return self._unknown_name(ban, touch, folder + slash, last)
         known = path.partition(UNKNOWN)[0]
-        if known.startswith("/") and "/" in known[1:] and not _related(os.path.dirname(known), self.real):
-            return ""  # somewhere else on the machine
-        last = path.rpartition("/")[2]
+        elsewhere = (
+            known.startswith("/") and not f"{self.real}/".startswith(known) and not known.startswith(f"{self.real}/")
+        )
+        if elsewhere and ".." not in path.split("/"):
+            places = [
+                os.path.expanduser(each).removeprefix("/") for each in ban.patterns if each.startswith(("//", "~"))
+            ]
+            places = ["/" + place.lstrip("/") for place in places]
+            return "maybe" if any(place.startswith(known) or known.startswith(f"{place}/") for place in places) else ""
         for pattern in ban.patterns:
             name = pattern.rstrip("/*").rpartition("/")[2]
             plain_file = "." in name.strip(".") or name.startswith(".")
-            if UNKNOWN not in last and plain_file and not touch.whole:
-                if not fnmatch.fnmatchcase(_folded(last), _folded(name)):
-                    continue
-            if UNKNOWN in last and last.strip(UNKNOWN) and plain_file:
-                if not _could(last, name):
-                    continue
+            if (
+                UNKNOWN not in last
+                and plain_file
+                and not touch.whole
+                and not fnmatch.fnmatchcase(_folded(last), _folded(name))
+            ):
+                continue
+            if UNKNOWN in last and last.strip(UNKNOWN) and plain_file and not _could(last, name):
+                continue
             return "maybe"
+        return ""
+
+    def _unknown_name(self, ban: Paths, touch: Touch, folder: str, last: str) -> Fit:
+        """Tell whether a file of a known folder, whose name is known in part, may be meant."""
+        if folder.strip("/") and (inside := self.fit(ban, attrs.evolve(touch, path=folder, whole=False, contents=""))):
+            return inside
+        names = {pattern.removesuffix("/**").rstrip("/").rpartition("/")[2] for pattern in ban.patterns}
+        for name in names:
+            guessed = name if "*" not in name else name.replace("*", last.replace(UNKNOWN, "x"))
+            if _could(last, name) and self.fit(ban, attrs.evolve(touch, path=folder + guessed)):
+                return "maybe"
         return ""
 
 
@@ -185,21 +217,20 @@ def _could(given: str, name: str) -> bool:
     return "*" in low or (low.startswith(_folded(begin)) and low.endswith(_folded(end)))
 
 
-def _related(one: str, other: str) -> bool:
-    return (one + "/").startswith(other + "/") or (other + "/").startswith(one.rstrip("/") + "/")
-
-
 def _only(pattern: str, form: str) -> bool:
     """Whether a path is the folder itself, all of whose content a pattern means."""
     return pattern.endswith("/**") and _folded(form) == _folded(pattern[:-3].lstrip("/")) and not form.startswith("/")
 
 
-def _scratch(path: str) -> bool:
+def _scratch(path: str, root: str) -> bool:
     """Whether a path is where everybody puts what is thrown away: nobody means it when they say "outside"."""
     import tempfile
 
-    folders = ("/tmp", "/var/tmp", "/dev", "/private/tmp", os.path.realpath(tempfile.gettempdir()))
-    return any(path == folder or path.startswith(folder + "/") for folder in folders)
+    for folder in ("/tmp", "/var/tmp", "/dev", "/private/tmp", os.path.realpath(tempfile.gettempdir())):
+        if path == folder or path.startswith(folder + "/"):
+            beside = os.path.dirname(root)  # what lies beside a workspace is somebody's, wherever that is
+            return beside == folder or not path.startswith(beside + "/")
+    return False
 
 
 def _walk(folder: str) -> Iterator[str]:

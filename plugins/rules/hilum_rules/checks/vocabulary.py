@@ -9,7 +9,9 @@ dockerfile ejs ex exs gitignore gitattributes go gql gradle graphql h hbs hcl hp
 json5 jsonc jsonl jsx key kt kts less lock lockb log lua m map md mdc mdx mjs ml mts nix parquet patch pdf pem php pkl plist
 png prisma properties proto ps1 pub py pyi pyc r rb rs rst sass scala scss sh snap so sql sqlite sqlite3 styl svelte svg swift
 tf tfstate tfvars toml ts tsv tsx txt vue wasm webp xlsx xml yaml yml zig zip zsh""".split()
-FILES = frozenset("Makefile Dockerfile Jenkinsfile Procfile LICENSE CODEOWNERS Gemfile Rakefile Vagrantfile README".split())
+FILES = frozenset(
+    "Makefile Dockerfile Jenkinsfile Procfile LICENSE CODEOWNERS Gemfile Rakefile Vagrantfile README".split()
+)
 LOCKS = frozenset(
     """package-lock.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb uv.lock poetry.lock pdm.lock pipfile.lock cargo.lock
     gemfile.lock composer.lock go.sum flake.lock mix.lock pubspec.lock podfile.lock npm-shrinkwrap.json""".split()
@@ -59,16 +61,22 @@ SAME_OPTIONS: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = (
     (("git", "commit"), "-n", ("--no-verify",)),
     (("git", "push"), "--delete", ("-d", ":*")),
     (("git", "branch"), "-D", ("--delete",)),
-    (("git", "clean"), "-fd", ("-df", "-fdx", "-xfd", "-ffd", "-ffdx", "-fxd", "-dfx")),
-    (("rm",), "-rf", ("-fr", "-r", "-R", "--recursive", "-Rf", "-fR", "-rfv", "-vrf")),
-    (("rm",), "-r", ("-rf", "-fr", "-R", "--recursive", "-Rf", "-fR")),
 )
+
+OPTIONS = frozenset(
+    """--no-verify --force --force-with-lease --no-gpg-sign --amend --hard --privileged --dangerously-skip-permissions
+    --no-sandbox --legacy-peer-deps --break-system-packages --allow-empty --skip-hooks --no-preserve-root --insecure
+    --no-check-certificate --allow-root --disable-web-security --no-audit --yolo""".split()
+)
+"""Options that mean the same danger in whatever command they stand."""
 
 GIT_COMMIT = (("git", "commit"), ("git", "commit-tree"), ("git", "am"), ("git", "cherry-pick"), ("git", "revert"))
 GIT_PUSH = (("git", "push"), ("git", "send-pack"), ("git", "subtree", "push"), ("git", "http-push"), ("git-push",))
 FORCE_PUSH = tuple(
-    ("git", "push", option) for option in ("--force", "-f", "+*", "--force-with-lease", "--force-with-lease=*", "--mirror")
+    ("git", "push", option)
+    for option in ("--force", "-f", "+*", "--force-with-lease", "--force-with-lease=*", "--mirror")
 )
+BRANCHES = frozenset("main master develop dev trunk production staging release".split())
 AMEND = (("git", "commit", "--amend"),)
 STAGE = (("git", "add"), ("git", "stage"), ("git", "update-index"))
 PULL_REQUEST = (("gh", "pr", "create"), ("glab", "mr", "create"), ("hub", "pull-request"))

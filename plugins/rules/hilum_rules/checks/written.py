@@ -8,10 +8,25 @@ from pathlib import PurePosixPath
 
 from hilum_rules.checks import anchors
 from hilum_rules.checks import vocabulary as v
-from hilum_rules.checks.model import READS, WRITES, Answers, Ban, Check, Commands, Compiled, Contexts, Hosts, Paths, Tools
+from hilum_rules.checks.model import (
+    READS,
+    WRITES,
+    Answers,
+    Ban,
+    Check,
+    Commands,
+    Compiled,
+    Contexts,
+    Hosts,
+    Paths,
+    Tools,
+)
 
 KINDS = ("main", "shared", "headless")
-_USAGE = "write enforce: deny|ask write|read|delete|access PATHS, command WORDS, tool NAMES, host NAMES, context NAMES in KINDS, answer /REGEX/"
+_USAGE = (
+    "write enforce: deny|ask write|read|create|delete|access PATHS, command WORDS, tool NAMES, host NAMES,"
+    " context NAMES in KINDS, answer /REGEX/"
+)
 _MAX_REGEX = 500
 
 
@@ -64,7 +79,15 @@ def compile_line(text: str, folder: PurePosixPath) -> Compiled:
 def _near(kind: str) -> str:
     from difflib import get_close_matches
 
-    synonyms = {"edit": "write", "path": "write", "modify": "write", "cmd": "command", "run": "command", "url": "host", "network": "host"}
+    synonyms = {
+        "edit": "write",
+        "path": "write",
+        "modify": "write",
+        "cmd": "command",
+        "run": "command",
+        "url": "host",
+        "network": "host",
+    }
     return synonyms.get(kind) or next(iter(get_close_matches(kind, _KINDS, n=1, cutoff=0.7)), "")
 
 
@@ -78,7 +101,11 @@ def _paths(does: frozenset[str]) -> Callable[[str, PurePosixPath], Ban]:
     def made(text: str, folder: PurePosixPath) -> Ban:
         text, _, but = re.sub(r"\s+(?:except|but not)\s+", "\x01", text, count=1).partition("\x01")
         listed, excepted = _split(text), _split(but)
-        wrong = [each for each in (*listed, *excepted) if each.startswith(("!", "#")) or ".." in each.split("/") or "\\" in each]
+        wrong = [
+            each
+            for each in (*listed, *excepted)
+            if each.startswith(("!", "#")) or ".." in each.split("/") or "\\" in each
+        ]
         good = tuple(pattern for each in listed if each not in wrong for pattern in anchors.patterns(each, folder))
         unless = tuple(pattern for each in excepted if each not in wrong for pattern in anchors.patterns(each, folder))
         ban = Paths(good, does, unless) if good else None  # type: ignore[arg-type]
@@ -98,14 +125,19 @@ def _command(text: str, folder: PurePosixPath) -> Ban:
     ban = Commands(patterns, str(folder))
     if odd := next((word for words in commands for word in words if re.search(r"[|&;<>$()`]", word)), ""):
         program = Commands(tuple((words[0],) for words in commands if re.fullmatch(r"[\w./-]+", words[0])), str(folder))
-        raise Malformed(f"{odd!r} is shell, not a word; write the command's words, as git push", program if program.patterns else None)
+        raise Malformed(
+            f"{odd!r} is shell, not a word; write the command's words, as git push",
+            program if program.patterns else None,
+        )
     return ban
 
 
 def _tool(text: str, folder: PurePosixPath) -> Ban:
     names = _split(text)
     wrong = [name for name in names if not re.fullmatch(r"[\w.*?-]+", name)]
-    good = tuple(dict.fromkeys(each for name in names if name not in wrong for each in v.TOOLS.get(name.lower(), (name,))))
+    good = tuple(
+        dict.fromkeys(each for name in names if name not in wrong for each in v.TOOLS.get(name.lower(), (name,)))
+    )
     ban = Tools(good) if good else None
     if wrong:
         raise Malformed(f"{wrong[0]!r} is no tool's name", ban)
@@ -140,11 +172,13 @@ def _context(text: str, folder: PurePosixPath) -> Ban:
 
 
 def _answer(text: str, folder: PurePosixPath) -> Ban:
-    import regex
+    import regex  # type: ignore[import-untyped]
 
     found = re.fullmatch(r"/(.*)/([imsx]*)", text)
     if found is None:
-        raise Malformed("an expression stands between slashes; write deny answer /regex/", Answers("contains", text.strip("/")))
+        raise Malformed(
+            "an expression stands between slashes; write deny answer /regex/", Answers("contains", text.strip("/"))
+        )
     expression = f"(?{found[2]}){found[1]}" if found[2] else found[1]
     if len(expression) > _MAX_REGEX:
         raise Malformed(f"the expression has more than {_MAX_REGEX} characters")
@@ -156,11 +190,11 @@ def _answer(text: str, folder: PurePosixPath) -> Ban:
 
 
 _KINDS: dict[str, Callable[[str, PurePosixPath], Ban]] = {
-    "write": _paths(WRITES),  # type: ignore[arg-type]
-    "read": _paths(READS),  # type: ignore[arg-type]
+    "write": _paths(WRITES),
+    "read": _paths(READS),
     "delete": _paths(frozenset({"delete"})),
     "create": _paths(frozenset({"create"})),
-    "access": _paths(READS | WRITES),  # type: ignore[arg-type]
+    "access": _paths(READS | WRITES),
     "command": _command,
     "tool": _tool,
     "host": _host,
