@@ -32,6 +32,7 @@ class Entry:
         state: ``on``; ``off`` (disabled), ``untrusted`` (of a project that the user does not trust), ``hidden`` (another of
             that name comes first), ``broken`` (does not load).
         reason: Why it is not on.
+        same: It is hidden by one that says the same, as where one folder is a link to another: nothing to complain of.
     """
 
     skill: Skill
@@ -39,6 +40,7 @@ class Entry:
     kind: Literal["project", "user", "source"]
     state: State = "on"
     reason: str = ""
+    same: bool = False
 
 
 @attrs.frozen
@@ -184,7 +186,10 @@ def _judge(entries: Iterable[Entry], off: set[str], trusts: bool) -> Iterator[En
         elif entry.kind == "project" and not trusts:
             yield attrs.evolve(entry, state="untrusted", reason="the project is not trusted")
         elif name in taken:
-            yield attrs.evolve(entry, state="hidden", reason=f"{name} of {taken[name].source} comes first")
+            first, mine = taken[name].skill, entry.skill
+            same = (first.description, first.body) == (mine.description, mine.body)
+            reason = f"{name} of {taken[name].source} comes first"
+            yield attrs.evolve(entry, state="hidden", reason=reason, same=same)
         else:
             taken[name] = entry
             yield entry

@@ -19,17 +19,17 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import trio
 from hilum import HilumError
 from hilum.errors import E_BUSY
 
-from hilum_skills.git import FetchError, Git, Progress
-from hilum_skills.listing import MOST_BYTES, plan, read_listing, write
 from hilum_skills.source import Source
+
+if TYPE_CHECKING:
+    from hilum_skills.git import Git, Progress
 
 _TEMPORARY = ".new-"
 _PATIENCE = 300.0
@@ -101,6 +101,8 @@ class Clones:
             FetchError: It cannot be fetched; what was there is still there.
             HilumError: Another process has been fetching it for minutes, or the disk cannot be written.
         """
+        from hilum_skills.git import FetchError
+
         try:
             begun = time.time()
             async with self._alone(source, progress):
@@ -119,15 +121,17 @@ class Clones:
         """Remove what was fetched of a repository, for all its refs."""
         async with self._alone(source, lambda _: None):
             home = self.root / source.key
-            gone = home.with_name(f"{_TEMPORARY}{uuid4().hex}")
+            gone = home.with_name(f"{_TEMPORARY}{os.urandom(8).hex()}")
             if home.exists():
                 home.rename(gone)
                 await trio.to_thread.run_sync(shutil.rmtree, gone, True)
 
     async def _fetch(self, source: Source, git: Git, progress: Progress) -> Clone:
+        from hilum_skills.listing import MOST_BYTES, plan, read_listing, write
+
         home = self.root / source.key
         await trio.to_thread.run_sync(_sweep, home)
-        made = home / f"{_TEMPORARY}{uuid4().hex}"
+        made = home / f"{_TEMPORARY}{os.urandom(8).hex()}"
         made.mkdir(mode=0o700, parents=True)
         try:
             bare = made / "git"
@@ -156,7 +160,7 @@ class Clones:
             "left_out": list(clone.left_out),
             "from": source.where,
         }
-        new = home / f"{_TEMPORARY}{uuid4().hex}"
+        new = home / f"{_TEMPORARY}{os.urandom(8).hex()}"
         new.write_text(json.dumps(heads, indent=1))
         new.replace(home / "heads.json")
         kept = {entry["commit"] for entry in heads.values()}

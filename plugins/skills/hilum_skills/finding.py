@@ -55,6 +55,9 @@ def find_skills(root: Path, inside: Path | None, *, whole: bool = False) -> Foun
         if file is not None:
             watched.append(file)
             skills.append(load_skill(file))
+            if len(skills) == MOST_SKILLS:
+                complaints.append(f"{root} has more than {MOST_SKILLS} skills; the first ones are used.")
+                break
     if not skills and whole and (readme := _readme(root)) is not None and _may(readme, inside):
         skills, watched = [_named(load_skill(readme, described=False), root)], [*watched, readme]
     return Found(tuple(skills), tuple(watched), tuple(complaints))

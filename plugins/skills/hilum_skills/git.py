@@ -51,6 +51,7 @@ _KEPT = re.compile(
 )
 _SCHEMES = {"https": "https:ssh", "ssh": "https:ssh", "http": "http", "file": "file"}
 _POLL = 0.25
+_LONGEST = 10_000_000  # bytes of a listing
 Progress = Callable[[str], None]
 
 
@@ -126,11 +127,22 @@ class Git:
         return next((refs[name] for name in names if name in refs), "")
 
     async def tree(self, folder: Path) -> bytes:
-        """List all files of the fetched commit, as ``git ls-tree -r -l -z`` writes them."""
-        done = await self._quick(["ls-tree", "-r", "-l", "-z", "--full-tree", HEAD], folder, limit=20_000_000)
-        if done.dropped:
-            raise FetchError("The repository has too many files.", hint="Copy its skills into a folder, and add that.")
-        return done.stdout
+        """List all files of the fetched commit, as ``git ls-tree -r -l -z`` writes them.
+
+        Raises:
+            FetchError: There are too many: a few objects can be made to stand for billions of files.
+        """
+        seen = 0
+
+        def count(_: str, chunk: bytes) -> None:
+            nonlocal seen
+            seen += len(chunk)
+            if seen > _LONGEST:
+                message = "The repository has too many files."
+                raise FetchError(message, hint="Copy its skills into a folder, and add that.")
+
+        words = ["ls-tree", "-r", "-l", "-z", "--full-tree", HEAD]
+        return (await self._quick(words, folder, limit=2 * _LONGEST, on_output=count)).stdout
 
     async def contents(self, folder: Path, objects: list[str], most: int) -> bytes:
         """Give the contents of files, as ``git cat-file --batch`` writes them.
@@ -144,11 +156,19 @@ class Git:
         done = await self._quick(["cat-file", "--batch"], folder, given, limit=2 * most)  # the window keeps two halves
         return done.stdout
 
-    async def _quick(self, words: list[str], folder: Path, given: bytes = b"", limit: int = 1_000_000) -> Completed:
+    async def _quick(
+        self,
+        words: list[str],
+        folder: Path,
+        given: bytes = b"",
+        limit: int = 1_000_000,
+        on_output: Callable[[str, bytes], None] | None = None,
+    ) -> Completed:
         """Run what touches nothing but a repository of our own."""
+        command = self._command(words, folder, "none")
         try:
             with trio.fail_after(self.timeout):
-                done = await self.warden.run(self._command(words, folder, "none"), input=given, limit=limit)
+                done = await self.warden.run(command, input=given, limit=limit, on_output=on_output)
         except trio.TooSlowError:
             raise FetchError(f"git {words[0]} took more than {self.timeout:g} seconds.", code=E_TIMEOUT) from None
         except ProcessError as error:
@@ -232,7 +252,8 @@ def _words(stderr: bytes) -> str:
     """What git said last that says something, on one line."""
     lines = [line.strip() for line in re.split(r"[\r\n]+", stderr.decode(errors="replace")) if line.strip()]
     told = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:", "remote:"))] or lines
-    return " ".join(told[-1].split())[:300] if told else "it said nothing"
+    words = " ".join(told[-1].split())[:300] if told else "it said nothing"
+    return "".join(letter if letter.isprintable() else "?" for letter in words)
 
 
 def _explain(source: Source, done: Completed) -> NoReturn:
@@ -241,6 +262,10 @@ def _explain(source: Source, done: Completed) -> NoReturn:
                                       "permission denied", "terminal prompts disabled")):  # fmt: skip
         hint = "It is private, or is not there. Set up an ssh key or one of git's credential helpers, and try again."
         raise FetchError(f"{source.text} wants a name and a password.", hint=hint)
+    if "host key verification failed" in low:
+        raise FetchError(
+            f"ssh does not know the host of {source.text}.", hint="Connect to it once with ssh, and try again."
+        )
     if "couldn't find remote ref" in low or "no such ref" in low or "not our ref" in low:
         raise FetchError(
             f"{source.text} has no {source.ref or 'HEAD'!r}.", hint="Look at the names of its branches and tags."

@@ -36,7 +36,9 @@ class Skills:
     def __init__(self, session: Session, settings: SkillsSettings, clones: Clones, failed: dict[str, str]) -> None:
         self._session, self._settings, self._clones, self._failed = session, settings, clones, failed
         self._told: set[str] = set()
+        self._told_failed: set[str] = set()
         self._lock = trio.Lock()
+        self._layers: dict[bool, list[Layer]] = {}
         self.catalog = Catalog()
 
     async def refresh(self, *, first: bool = False) -> None:
@@ -44,10 +46,12 @@ class Skills:
         root = self._session.workspace.root
         async with self._lock:
             if not first and not await trio.to_thread.run_sync(changed, self.catalog, root):
-                self._tell()
+                if not self._failed.keys() <= self._told_failed:
+                    self._tell()
                 return
             had = bool(self.catalog.on())
             self.catalog = await trio.to_thread.run_sync(look, self._settings, root, self._clones)
+            self._layers.clear()
             self._tell()
             if not first and had != bool(self.catalog.on()):
                 self._session.tools_changed()
@@ -59,7 +63,9 @@ class Skills:
         """Give the skills that hold now."""
         await self.refresh()
         usable = any(tool.name == "use_skill" for tool in agent.tools())
-        return layers.layers(self.catalog, self._settings, usable=usable)
+        if usable not in self._layers:
+            self._layers[usable] = layers.layers(self.catalog, self._settings, usable=usable)
+        return self._layers[usable]
 
     @hookimpl
     def provide_tools(self) -> list[Tool]:
@@ -69,9 +75,9 @@ class Skills:
     @hookimpl(optionalhook=True)
     async def keep_on_trim(self, agent: Agent) -> str | None:
         """Give the instructions of the skills that the agent has begun to use; those in the layers stay there anyway."""
-        if layers.whole(self.catalog, self._settings):
-            return None
-        active = [entry.skill for name in layers.names_in(_texts(agent)) if (entry := self._on(name))]
+        whole = layers.whole(self.catalog, self._settings)
+        known = {entry.skill.name: entry.skill for entry in self.catalog.on() if not (whole and entry.skill.by_model)}
+        active = [known[name] for name in layers.names_in(_texts(agent), known)]
         return "\n\n".join(layers.write(skill) for skill in active) or None
 
     @tool(risk="read", effect="pure", timeout=30)
@@ -147,7 +153,9 @@ class Skills:
             for entry in self.catalog.entries
             if entry.state == "broken"
         ]
-        complaints += [f"A skill is left out: {e.reason}." for e in self.catalog.entries if e.state == "hidden"]
+        hidden = [entry for entry in self.catalog.entries if entry.state == "hidden" and not entry.same]
+        complaints += [f"A skill of {entry.source} is left out: {entry.reason}." for entry in hidden]
+        self._told_failed.update(self._failed)
         complaints += [f"Skills of {source} were not fetched: {why}" for source, why in self._failed.items()]
         complaints += self.catalog.complaints
         if untrusted := self.catalog.untrusted:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from xml.sax.saxutils import quoteattr
 
 from hilum import Layer
 
@@ -64,8 +63,9 @@ def write(skill: Skill) -> str:
     """Write a skill's instructions; nothing in them can end the element."""
     body = re.sub(r"<(/?skill\b)", r"<\\\1", skill.body[:MOST_BODY], flags=re.IGNORECASE)
     cut = f'\n[Cut here; read on with resource="{skill.file.name}".]' if len(skill.body) > MOST_BODY else ""
-    about = f"name={quoteattr(skill.name)} version={quoteattr(skill.version)} folder={quoteattr(str(skill.folder))}"
-    return f"<skill {about}>\n{body}{cut}\n</skill>"
+    folder = _attribute(str(skill.folder))
+    head = f'<skill name="{_attribute(skill.name)}" version="{skill.version}" folder="{folder}">'
+    return f"{head}\n{body}{cut}\n</skill>"
 
 
 def list_resources(names: Sequence[str], skill: Skill) -> str:
@@ -86,13 +86,16 @@ def _line(skill: Skill) -> str:
     return f"- {skill.name[: 2 * LONGEST_NAME]}: {description}"
 
 
-def names_in(texts: Iterable[str]) -> list[str]:
-    """Names of the skills whose instructions stand in some texts, each once."""
-    from xml.sax.saxutils import unescape
-
+def names_in(texts: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Which of the known skills have their instructions in some texts, each once, in order."""
+    by_attribute = {_attribute(name): name for name in known}
     found = (
         match[1]
         for text in texts
-        for match in re.finditer(r'^<skill name="([^"\n]{1,200})" version="', text, re.MULTILINE)
+        for match in re.finditer(r'^<skill name="([^"\n]{1,500})" version="', text, re.MULTILINE)
     )
-    return list(dict.fromkeys(unescape(name, {"&quot;": '"'}) for name in found))
+    return [by_attribute[name] for name in dict.fromkeys(found) if name in by_attribute]
+
+
+def _attribute(text: str) -> str:
+    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace("\n", " ")

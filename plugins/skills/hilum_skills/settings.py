@@ -23,7 +23,7 @@ class SkillsSettings:
         project=False,
         help="Further repositories and folders with skills, as hilum skills add takes them.",
     )
-    disabled: list[str] = setting(factory=list, help="Skills, by name, that are left out.")
+    disabled: list[str] = setting(factory=list, project=False, help="Skills, by name, that are left out.")
     folders: bool = setting(
         default=True, help="Look into .hilum/skills, .agents/skills and .claude/skills of the project and of the home."
     )

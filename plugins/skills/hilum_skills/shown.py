@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import time
@@ -35,9 +36,9 @@ def say(text: str, *, data: bool = False) -> None:
 
     Args:
         text: What to print.
-        data: It is JSON: only what cannot be encoded is changed.
+        data: It is JSON: what a terminal would obey is escaped as JSON has it.
     """
-    text = text if data else neutral(text)
+    text = re.sub(_HARMFUL, lambda match: json.dumps(match[0])[1:-1], text) if data else neutral(text)
     encoding = sys.stdout.encoding or "utf-8"
     print(text.encode(encoding, errors="backslashreplace").decode(encoding))
 

@@ -107,8 +107,7 @@ def _read(file: Path) -> bytes:
 
 def _of(file: Path, fallback: str, document: Document, described: bool) -> Skill:
     problems, error = list(document.problems), ""
-    name = " ".join(text(document, "name").split())
-    description = " ".join(text(document, "description").split())
+    name, description = _line(text(document, "name")), _line(text(document, "description"))
     if file.name != FILE and file.name.casefold() == FILE.casefold():
         problems.append(Problem(1, f"The file should be called {FILE}."))
     if not name:
@@ -139,13 +138,18 @@ def _of(file: Path, fallback: str, document: Document, described: bool) -> Skill
     )  # fmt: skip
 
 
+def _line(text: str) -> str:
+    """A text on one line, without characters that do something instead of being shown."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in " ".join(text.split()))
+
+
 def _first_words(body: str) -> str:
     for block in body.split("\n\n"):
         words = " ".join(
             line for line in block.split("\n") if not line.lstrip().startswith(("#", "[!", "![", "<", "```"))
         )
         if words.strip():
-            return " ".join(words.split())[:300]
+            return _line(words)[:300]
     return ""
 
 

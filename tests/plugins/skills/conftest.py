@@ -53,7 +53,7 @@ def serve(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 @pytest.fixture
 def smart_http(tmp_path):
-    """A server that runs ``git http-backend`` over the repositories below ``tmp_path``; paths below /private want a password."""
+    """A server that runs ``git http-backend`` over what is below ``tmp_path``; paths below /private want a password."""
     backend = (
         subprocess.run(["git", "--exec-path"], capture_output=True, text=True).stdout.strip() + "/git-http-backend"
     )
@@ -86,7 +86,7 @@ def smart_http(tmp_path):
             self.end_headers()
             self.wfile.write(content)
 
-        do_POST = do_GET  # noqa: N815
+        do_POST = do_GET
 
         def log_message(self, *_: object) -> None:
             pass

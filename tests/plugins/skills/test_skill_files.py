@@ -118,6 +118,15 @@ def test_a_scan_is_bounded(tmp_path, monkeypatch):
     assert "more than 10 folders" in found.complaints[0]
 
 
+def test_the_number_of_skills_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr("hilum_skills.finding.MOST_SKILLS", 3)
+    for number in range(5):
+        write(tmp_path / f"s{number}", {"SKILL.md": skill_text(f"s{number}")})
+    found = find_skills(tmp_path, None)
+    assert [skill.name for skill in found.skills] == ["s0", "s1", "s2"]
+    assert "more than 3 skills" in found.complaints[0]
+
+
 def test_links_are_followed_only_where_they_may_lead(tmp_path):
     write(tmp_path / "outside/evil", {"SKILL.md": skill_text("evil")})
     root = write(tmp_path / "project/.agents/skills", {"good/SKILL.md": skill_text("good")})

@@ -141,10 +141,11 @@ async def test_a_kill_in_the_middle_leaves_nothing_that_counts(clones, repositor
     (gate / "git").chmod(0o755)
     env = {**os.environ, "PATH": f"{gate}:{os.environ['PATH']}"}
     argv = [sys.executable, "-c", FETCHER, str(clones.root), repository.url]
-    with subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL) as process:
-        await trio.to_thread.run_sync(fifo.read_text)  # it has come to the fetch
-        assert list(clones.root.glob("*/.new-*"))
-        process.kill()
+    process = await trio.lowlevel.open_process(argv, env=env, stdout=subprocess.DEVNULL)
+    await trio.to_thread.run_sync(fifo.read_text)  # it has come to the fetch
+    assert list(clones.root.glob("*/.new-*"))
+    process.kill()
+    await process.wait()
     assert clones.find(parse_source(repository.url)) is None
     clone = await fetch(clones, repository.url)
     assert clone.new
@@ -326,6 +327,19 @@ async def test_a_repository_of_many_files_is_bounded(clones, tmp_path, monkeypat
     assert len(files(clone.folder)) == 10
     assert "a/SKILL.md" in files(clone.folder)
     assert any("too many files" in left for left in clone.left_out)
+
+
+async def test_a_few_objects_that_stand_for_billions_of_files_are_given_up(clones, tmp_path):
+    repo = Repository(tmp_path / "bomb")
+    entries = [("100644", f"f{n}.md".encode(), repo.blob(b"x")) for n in range(10)]
+    for _ in range(10):
+        data = b"".join(mode.encode() + b" " + name + b"\0" + bytes.fromhex(oid) for mode, name, oid in entries)
+        tree = repo.git("hash-object", "-t", "tree", "-w", "--stdin", given=data)
+        entries = [("40000", f"d{n}".encode(), tree) for n in range(10)]
+    repo.raw_commit(entries)
+    with pytest.raises(FetchError, match="too many files"):
+        await fetch(clones, repo.url)
+    assert nothing_kept(clones)
 
 
 async def test_an_empty_repository_is_told(clones, tmp_path):

@@ -267,6 +267,17 @@ async def test_active_skills_are_kept_over_a_trim(opened):
         assert await half.keep_on_trim(agent) is None
 
 
+async def test_who_cuts_a_conversation_gets_the_skills_in_use(opened):
+    import hilum_memory
+
+    user, settings = {"pdf/SKILL.md": PDF}, {"skills.inject": "index"}
+    async with opened(user, plugins=[hilum_memory], settings=settings) as bench:
+        agent = bench.session.agents["main"]
+        await bench.call("use_skill", name="pdf")
+        given = [value for _, value in await bench.session.hooks.gather("keep_on_trim", agent=agent)]
+        assert "First run scripts/read.py." in given[0]
+
+
 # --- trust --------------------------------------------------------------------------------------------------------------
 
 
@@ -323,6 +334,15 @@ async def test_a_project_comes_before_the_user_and_the_clash_is_told(opened):
         assert "pdf of project .agents/skills comes first" in notes(bench, "skills.problems")[0]["say"]
 
 
+async def test_the_same_skill_in_two_places_is_nothing_to_complain_of(opened, tmp_path):
+    (tmp_path / "home/.claude").mkdir(parents=True)
+    os.symlink(tmp_path / "home/.agents/skills", tmp_path / "home/.claude/skills")
+    async with opened({"pdf/SKILL.md": PDF}, answers=["One."]) as bench:
+        await bench.run("Go")
+        assert set(layers(bench)) == {"skills", "skill pdf"}
+        assert notes(bench, "skills.problems") == []
+
+
 # --- what is broken -----------------------------------------------------------------------------------------------------
 
 
@@ -342,6 +362,8 @@ async def test_a_skill_that_only_the_user_invokes_is_not_offered(opened):
         await bench.run("Go")
         assert layers(bench) == {}
         assert "Push." in (await bench.call("use_skill", name="deploy")).text
+        half = bench.session.half(hilum_skills.Skills)
+        assert "Push." in await half.keep_on_trim(bench.session.agents["main"])
 
 
 async def test_allowed_tools_approve_nothing(opened):

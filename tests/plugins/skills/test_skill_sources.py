@@ -47,19 +47,61 @@ def test_folders_are_read_as_absolute_paths(tmp_path, monkeypatch):
         assert (source.kind, source.where, source.text) == ("folder", where, where)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", " ", "name", "-u./x", "--upload-pack=touch x", "--upload-pack=x/y", "ext::sh -c touch% x", "owner/name@--upload-pack=x",
-        "owner/name@-b", "owner/name@a..b", "owner/name@", "owner/name@x y", "owner/name/../x", "owner/name/./x", "owner/name/.git/x",
-        "owner/..", "-owner/name", "ssh://-oProxyCommand=x/y", "ssh://-oProxyCommand=touch@host/x", "ssh://host/-x", "git@-host:x/y",
-        "-git@host:x/y", "https://user:password@host/x.git", "https://token@host/x.git", "http://example.com/x.git", "git://host/x.git",
-        "ftp://host/x", "ext://x/y", "fd::17", "https:///x", "https://host/../x", "https://host/", "https://host/x.git#../../etc",
-        "https://host/x.git#a/.git/b", "https://host/x.git@-x", "https://host/x.git@a@{1}", "file://host/x", "https://host/x?y=z",
-        "https://ho st/x", "https://host/x\ny", "a" * 2000 + "/b", "https://host:99999/x", "https://[::1/x", "owner/name@x.lock",
-        "https://host/%2e%2e/x", "https://host/a/%2e%2e/x", "https://host/--x", "owner/a\x00b",
-    ],
-)  # fmt: skip
+REFUSED = [
+    # Nothing, options, programs.
+    *(
+        "",
+        " ",
+        "name",
+        "-u./x",
+        "--upload-pack=touch x",
+        "--upload-pack=x/y",
+        "ext::sh -c touch% x",
+        "fd::17",
+        "-owner/name",
+    ),
+    *("owner/name@--upload-pack=x", "owner/name@-b", "ssh://-oProxyCommand=x/y", "ssh://-oProxyCommand=touch@host/x"),
+    *("ssh://host/-x", "git@-host:x/y", "-git@host:x/y", "https://host/x.git@-x", "https://host/--x"),
+    # Ways out, names that are none.
+    *(
+        "owner/name@a..b",
+        "owner/name@",
+        "owner/name@x y",
+        "owner/name@x.lock",
+        "owner/name/../x",
+        "owner/name/./x",
+        "owner/..",
+    ),
+    *(
+        "owner/name/.git/x",
+        "https://host/../x",
+        "https://host/%2e%2e/x",
+        "https://host/a/%2e%2e/x",
+        "https://host/x.git#../../etc",
+    ),
+    *(
+        "https://host/x.git#a/.git/b",
+        "https://host/x.git@a@{1}",
+        "owner/a\x00b",
+        "https://host/x\ny",
+        "a" * 2000 + "/b",
+    ),
+    # Passwords, other protocols, addresses that are none.
+    *("https://user:password@host/x.git", "https://token@host/x.git", "http://example.com/x.git", "git://host/x.git"),
+    *(
+        "ftp://host/x",
+        "ext://x/y",
+        "https:///x",
+        "https://host/",
+        "file://host/x",
+        "https://host/x?y=z",
+        "https://ho st/x",
+    ),
+    *("https://host:99999/x", "https://[::1/x"),
+]
+
+
+@pytest.mark.parametrize("text", REFUSED)
 def test_what_could_be_an_option_a_program_or_a_way_out_is_refused(text):
     with pytest.raises(UsageError) as caught:
         parse_source(text)

@@ -1,41 +1,37 @@
-"""``hilum skills``: a real process, a real git, folders of nobody."""
+"""``hilum skills``: a real git, folders of nobody."""
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hilum.__main__ import main
 
 sys.path.insert(0, str(Path(__file__).parent))
 from skill_repositories import Repository, skill_text, write
 
 
 class Command:
-    def __init__(self, folder: Path, home: Path) -> None:
-        self.workspace = folder / "workspace"
-        self.workspace.mkdir()
-        self.env = {
-            **os.environ,
-            "HILUM_CONFIG": str(folder / "config"),
-            "HILUM_DATA": str(folder / "data"),
-            "HOME": str(home),
-        }
+    """Runs the command as the script does, in this process."""
+
+    def __init__(self, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.workspace, self.capsys, self.err = workspace, capsys, ""
 
     def __call__(self, *words: str, code: int = 0) -> str:
-        argv = [sys.executable, "-m", "hilum", "skills", *words]
-        done = subprocess.run(argv, cwd=self.workspace, env=self.env, capture_output=True, text=True, timeout=60)
-        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-        assert "Traceback" not in done.stderr
-        self.err = done.stderr
-        return done.stdout
+        got = main(["skills", *words])
+        out, self.err = self.capsys.readouterr()
+        assert got == code, (got, out, self.err)
+        return out
 
 
 @pytest.fixture
-def skills(tmp_path, home):
-    return Command(tmp_path, home)
+def skills(tmp_path, home, monkeypatch, capsys):
+    (tmp_path / "workspace").mkdir()
+    monkeypatch.chdir(tmp_path / "workspace")
+    monkeypatch.setenv("HILUM_CONFIG", str(tmp_path / "config"))
+    monkeypatch.setenv("HILUM_DATA", str(tmp_path / "data"))
+    return Command(tmp_path / "workspace", capsys)
 
 
 def test_help_and_an_empty_list_say_what_to_do(skills):
@@ -64,7 +60,7 @@ def test_a_repository_is_added_listed_shown_updated_and_removed(skills, reposito
     assert "new  [on]" in skills()
     skills("remove", f"{repository.url}#skills")
     assert "There are no skills." in skills()
-    assert not list((Path(skills.env["HOME"]) / ".cache/hilum/skills").glob("*/heads.json"))
+    assert not list((Path.home() / ".cache/hilum/skills").glob("*/heads.json"))
 
 
 def test_a_folder_is_used_where_it_is(skills, tmp_path):
@@ -82,7 +78,7 @@ def test_two_refs_of_one_repository_share_what_was_fetched(skills, repository):
     repository.git("tag", "v1")
     repository.commit({"skills/new/SKILL.md": skill_text("new")})
     skills("add", f"{repository.url}@v1#skills/pdf", f"{repository.url}#skills/new")
-    cache = Path(skills.env["HOME"]) / ".cache/hilum/skills"
+    cache = Path.home() / ".cache/hilum/skills"
     assert len(list(cache.glob("*/heads.json"))) == 1
     skills("remove", f"{repository.url}@v1#skills/pdf")
     assert "new  [on]" in skills()
@@ -97,7 +93,7 @@ def test_skills_are_switched_off_and_on(skills, repository):
     assert "pdf  [on]" in skills()
     skills("disable", "dpf", code=2)
     assert "Did you mean pdf?" in skills.err
-    write(skills.workspace, {".hilum/settings.toml": '[skills]\ndisabled = ["pdf"]\n'})
+    write(skills.workspace.parent, {"config/settings.toml": '[skills]\ndisabled = ["pdf"]\n'})
     skills("enable", "pdf", code=2)
     assert "skills.disabled" in skills.err
 
@@ -144,12 +140,16 @@ def test_a_skill_is_validated(skills, tmp_path):
 
 def test_what_a_repository_says_sends_no_escape_codes(skills, tmp_path):
     repo = Repository(tmp_path / "evil")
-    evil = "\x1b]0;owned\x07\x1b[2Jx\u202ey"
-    repo.commit({"SKILL.md": f'---\nname: evil\ndescription: "{evil}"\n---\n{evil}\n', f"a{evil}.md": "x"})
-    for words in (("add", repo.url), ("list",), ("show", "evil"), ("validate", str(repo.path))):
-        said = skills(*words, code=1 if words[0] == "validate" else 0)
-        assert not {"\x1b", "\x07", "\u202e"} & set(said + skills.err)
-    assert json.loads(skills("show", "evil", "--json"))["name"] == "evil"
+    evil, quoted = "\x1b]0;owned\x07\x9b2Jx\u202ey", r"\x1b]0;owned\x07\x9b2Jx\u202ey"
+    repo.commit({"SKILL.md": f'---\nname: "evil{quoted}"\ndescription: "{quoted}"\n---\n{evil}\n', f"a{evil}.md": "x"})
+    source = f"{repo.url}#SKILL.md"
+    name = "evil\ufffd]0;owned\ufffd\ufffd2Jx\ufffdy"
+    said = [skills("add", source), skills("list"), skills("show", name), skills("validate", str(repo.path), code=1)]
+    said += [skills("list", "--json"), skills("show", name, "--json"), skills("disable", name)]
+    skills("show", "evil]0;owned2Jxy", code=2)
+    assert "Did you mean evil" in skills.err
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set("".join(said) + skills.err)
+    assert json.loads(said[5])["body"] == evil
 
 
 def test_tools_that_a_skill_names_are_shown(skills, tmp_path):
@@ -158,8 +158,10 @@ def test_tools_that_a_skill_names_are_shown(skills, tmp_path):
     assert "tools: Bash(git:*), Read (named by the skill; no approval of anything)" in skills("show", "pdf")
 
 
-@pytest.mark.parametrize("words", [("add",), ("show",), ("list", "x"), ("fly",), ("list", "--odd"), ("show", "x"), ("remove", "owner/x"),
-                                   ("-C", "/nowhere")])  # fmt: skip
+WRONG = ["add", "show", "list x", "fly", "list --odd", "show x", "remove owner/x", "-C /nowhere", "disable x"]
+
+
+@pytest.mark.parametrize("words", WRONG)
 def test_wrong_usage_is_told(skills, words):
-    skills(*words, code=2)
+    skills(*words.split(), code=2)
     assert skills.err.startswith("hilum: E_")
