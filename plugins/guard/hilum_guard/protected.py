@@ -52,6 +52,16 @@ def secret(path: str) -> str:
     return ""
 
 
+def hidden(place: Path, path: str) -> str:
+    """Say why the text of a file gets to no model unasked; empty if nothing in its path speaks against it.
+
+    Args:
+        place: The file, resolved.
+        path: The same as it is shown: relative to the workspace.
+    """
+    return "it is in hilum's own folders" if own(place) else secret(path)
+
+
 def governs_hilum(words: Sequence[str], cwd: str | None) -> str:
     """Say why a simple command changes what governs hilum; empty if it does not by what can be read.
 

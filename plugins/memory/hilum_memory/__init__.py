@@ -23,4 +23,4 @@ async def keep_on_trim(agent: Agent) -> str | None:
 @hookimpl
 def open_session(session: Session) -> Trimming:
     """Give the session's half."""
-    return Trimming(session.settings(MemorySettings))
+    return Trimming(session, session.settings(MemorySettings))
