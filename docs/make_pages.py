@@ -6,7 +6,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).parent
 INCLUDE = re.compile(r"<!-- include: (\S+) -->\n(?:\n```\w+\n.*?```\n)?", re.DOTALL)
-LANGUAGES = {".py": "python", ".toml": "toml", ".txt": "text"}
+LANGUAGES = {".py": "python", ".toml": "toml", ".txt": "text", ".json": "json"}
 
 
 def filled(text: str) -> str:

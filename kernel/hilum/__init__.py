@@ -10,7 +10,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "context": ("ContextRequest",),
+    "context": ("ContextRequest", "estimate"),
     "agents": ("Agent", "Mode", "Profile", "ToolFilter"),
     "errors": (
         "HilumError", "ModelError", "NeedsUser", "PluginError", "SettingsError",

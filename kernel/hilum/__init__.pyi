@@ -9,6 +9,7 @@ from hilum.agents import Mode as Mode
 from hilum.agents import Profile as Profile
 from hilum.agents import ToolFilter as ToolFilter
 from hilum.context import ContextRequest as ContextRequest
+from hilum.context import estimate as estimate
 from hilum.errors import HilumError as HilumError
 from hilum.errors import ModelError as ModelError
 from hilum.errors import NeedsUser as NeedsUser

@@ -8,7 +8,7 @@ import msgspec
 
 from hilum.messages import AssistantMessage, Block, Message, NoteMessage, Text, ToolMessage, Trim, UserMessage
 
-BYTES_PER_TOKEN = 3.5
+DENSE = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class ContextRequest(msgspec.Struct, frozen=True):
@@ -25,16 +25,23 @@ class ContextRequest(msgspec.Struct, frozen=True):
     state: dict[str, object] = msgspec.field(default_factory=dict)
 
 
-def tokens(size: int, factor: float = 1.0) -> int:
-    """Estimate tokens from a size in UTF-8 bytes. ``factor`` corrects for a model by what its provider reported."""
-    return int(size / BYTES_PER_TOKEN * factor) + 1
+def estimate(text: str | bytes) -> int:
+    """Estimate the tokens of a text: 4 characters a token, 2 of Chinese, Japanese or Korean (3 bytes each in UTF-8).
+
+    Digits and capitals count one each, so that tables, hashes and base64 come out right, and four spaces of indentation count
+    as one character. What a provider reports corrects this for its model: ``Conversation.factor``.
+    """
+    data = text.encode(errors="replace") if isinstance(text, str) else text
+    characters = len(data) if data.isascii() else len(data.decode(errors="replace"))
+    dense = len(data) - len(data.translate(None, DENSE))
+    return (characters + len(data) + 6 * dense - 6 * data.count(b"    ")) // 8 + 1
 
 
 def fit(blocks: Iterable[Block], budget: int) -> list[Block]:
     """Keep the blocks of highest priority that fit a budget in tokens, in their given order."""
     given, kept = list(blocks), set()
     for index in sorted(range(len(given)), key=lambda index: -given[index].priority):
-        cost = tokens(len(given[index].text.encode()))
+        cost = estimate(given[index].text)
         if cost <= budget:
             budget -= cost
             kept.add(index)
@@ -55,18 +62,17 @@ def cut_point(messages: Sequence[Message], upto: int) -> int:
     return upto
 
 
-def plain_trim(messages: Sequence[Message], sizes: Sequence[int], budget: int, factor: float = 1.0) -> Trim:
+def plain_trim(messages: Sequence[Message], sizes: Sequence[int], budget: int) -> Trim:
     """Drop the oldest messages until the rest fits; the summary says plainly what was dropped.
 
     Args:
         messages: The conversation.
-        sizes: Encoded size of each message in bytes.
+        sizes: Tokens of each message.
         budget: Tokens that the rest may take.
-        factor: Correction of the estimate.
     """
-    upto, left = 0, tokens(sum(sizes), factor)
+    upto, left = 0, sum(sizes)
     while left > budget and upto < len(messages) - 1:
-        left -= tokens(sizes[upto], factor)
+        left -= sizes[upto]
         upto += 1
     while upto < len(messages) - 1 and isinstance(messages[upto], ToolMessage | NoteMessage):
         upto += 1
@@ -77,12 +83,12 @@ def plain_trim(messages: Sequence[Message], sizes: Sequence[int], budget: int, f
     lines += [f"The user asked: {text[:500]}" for text in asked[-3:]]
     lines += [f"You said: {text[:300]}" for text in said[-3:]]
     thinned = {}
-    if tokens(sum(sizes[upto:]), factor) > budget:
+    if sum(sizes[upto:]) > budget:
         # What is left is too big by itself: of each big result only its beginning and end stay.
         results = [r for m in messages[upto:] if isinstance(m, ToolMessage) for r in m.results]
-        keep = max(int(budget * BYTES_PER_TOKEN / factor) // (4 * max(len(results), 1)), 200)
+        keep = max(budget // max(len(results), 1), 200)
         for result in results:
             if len(text := result.text) > 3 * keep:
                 thinned[result.call_id] = f"{text[:keep]}\n[... left out to fit the window ...]\n{text[-keep:]}"
     summary = "\n".join(lines)
-    return Trim(upto, summary, thinned) if sum(sizes[:upto]) > len(summary) else Trim(thinned=thinned)
+    return Trim(upto, summary, thinned) if sum(sizes[:upto]) > estimate(summary) else Trim(thinned=thinned)

@@ -79,30 +79,49 @@ class RunStarted(Event, frozen=True):
 
 
 class LayersSealed(Event, frozen=True):
-    """Phase event: the system prompt and the tool list were built; ``cause`` says why now."""
+    """Phase event: the system prompt and the tool list were built; ``cause`` says why now, ``changed`` what differs.
+
+    Names in ``changed`` are ``layer NAME`` and ``tool NAME``. Where it is empty, what was sent is sent again unchanged.
+    """
 
     layers: tuple[Layer, ...]
     tools: tuple[ToolSpec, ...]
     cause: Literal["run", "trim", "mode", "model"] = "run"
     mode: str = ""
     model: str = ""
+    changed: tuple[str, ...] = ()
+
+
+class TrimAsked(Event, frozen=True):
+    """The conversation is to be cut before the next request; ``focus`` says what the summary should dwell on."""
+
+    focus: str = ""
 
 
 class Trimmed(Event, frozen=True):
-    """Phase event: the conversation was cut to fit the window (see ``Trim``)."""
+    """Phase event: the conversation of about ``before`` tokens was cut (see ``Trim``), and why.
+
+    ``cause`` is ``window`` (it had grown too big), ``model`` (the window had shrunk), ``too_long`` (the provider refused it) or
+    ``asked``.
+    """
 
     upto: int = 0
     summary: str = ""
     thinned: dict[str, str] = {}
     before: int = 0
+    cause: Literal["window", "model", "too_long", "asked"] = "window"
 
 
 class ModelStarted(Event, frozen=True):
-    """Phase event: a request goes out. A new attempt means: drop what was shown of the one before."""
+    """Phase event: a request of about ``estimate`` tokens, not corrected for the model, goes out.
+
+    A new attempt means: drop what was shown of the one before.
+    """
 
     attempt: int = 1
     model: str = ""
     turn: int = 1
+    estimate: int = 0
 
 
 class ModelFailed(Event, frozen=True):
@@ -120,13 +139,21 @@ class ModelFailed(Event, frozen=True):
 
 
 class ModelAnswered(Event, frozen=True):
-    """Phase event: a whole answer arrived, to a request of ``sent`` bytes. ``first`` and ``seconds`` are times since then."""
+    """Phase event: a whole answer arrived. ``first`` and ``seconds`` are times since the request went out."""
 
     message: AssistantMessage
     usage: Usage = Usage()
     first: float = 0.0
     seconds: float = 0.0
-    sent: int = 0
+
+
+class ModelUsed(Event, frozen=True):
+    """A plugin asked a model on behalf of an agent, for ``purpose``. What it used counts to the agent's run."""
+
+    model: str
+    purpose: str
+    usage: Usage = Usage()
+    seconds: float = 0.0
 
 
 class ApprovalAsked(Event, frozen=True):

@@ -155,8 +155,12 @@ def build_prompt_layer(agent: Agent) -> Layer | Sequence[Layer] | None:
 
 
 @hookspec(shape="first", deadline=300.0, fault="next one; at last plain dropping", gives=Trim)
-async def trim_context(agent: Agent, messages: Sequence[Message], budget: int) -> Trim | None:
-    """Say how to make the conversation fit ``budget`` tokens. Asked only when it is over it."""
+async def trim_context(agent: Agent, messages: Sequence[Message], sizes: Sequence[int], budget: int) -> Trim | None:
+    """Say how to make the conversation fit ``budget`` tokens, half of what there is room for.
+
+    Asked when it does not fit its model's window, or when somebody asks for it (``agent.conversation.trim_asked``).
+    ``sizes`` are the tokens of each message, as far as known.
+    """
 
 
 # --- tool calls ----------------------------------------------------------------------------------------------------------

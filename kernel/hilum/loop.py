@@ -12,13 +12,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import trio
 from hilum_hooks import FAULTS, Fault
 
 from hilum.calls import end_calls, run_calls
-from hilum.context import ContextRequest, cut_point, fit, plain_trim, render, tokens
+from hilum.context import ContextRequest, cut_point, fit, plain_trim, render
 from hilum.errors import HilumError
 from hilum.events import ErrorRaised, RoundEnded, RunEnded, RunStarted, State, Trimmed, UserNeeded
 from hilum.messages import AssistantMessage, Block, Text, Trim, UserMessage
@@ -125,8 +125,7 @@ async def _think(agent: Agent) -> None:
         agent.emit(await seal(agent, "mode", model))
     elif sealed.model != model:
         agent.emit(await seal(agent, "model", model))
-    forced = run.failed is not None and run.failed.action == "trim"
-    if await _trim(agent, model, forced):
+    if await _trim(agent, model):
         return None
     failed = await attempt(agent)
     if failed is not None and failed.action == "retry":
@@ -144,28 +143,44 @@ def _limit_reached(agent: Agent, code: str, what: str) -> None:
     end(agent, "partial_success", code=code, error=f"{what}.", hint=hint, left=left)
 
 
-async def _trim(agent: Agent, name: str, forced: bool) -> bool:
-    """Make the conversation fit the model's window, if it does not; says whether anything changed."""
-    conversation, session = agent.conversation, agent.session
+async def _trim(agent: Agent, name: str) -> bool:
+    """Make the conversation fit the model's window, if it does not or somebody asks; says whether anything changed."""
+    conversation, session, run = agent.conversation, agent.session, agent.run
     try:
         model = session.kernel.router.model(name)
     except FAULTS:
         return False  # The attempt that follows says what is wrong with the model.
-    known = pieces(agent, model)
-    room = int((model.info.window - model.info.max_output) * FULL) - tokens(len(known.head), conversation.factor)
-    before = tokens(known.size, conversation.factor)
-    if (before <= room and not forced) or agent.run.trims >= THREE:
+    known, factor = pieces(agent, model), conversation.factor(name)
+    room = int((model.info.window - model.info.max_output) * FULL - known.head_size * factor)
+    before, cause = int(known.size * factor), _cause(agent)
+    if (before <= room and cause in ("window", "model")) or run.trims >= THREE:
         return False
-    messages, budget = conversation.messages, min(room, before // 2)
-    trim: Trim | None = await session.hooks.first("trim_context", agent=agent, messages=tuple(messages), budget=budget)
+    messages, budget = tuple(conversation.messages), max(min(room, before) // 2, 0)
+    sizes = tuple(int(size * factor) + 1 for size in known.sizes)
+    trim: Trim | None = await session.hooks.first(
+        "trim_context", agent=agent, messages=messages, sizes=sizes, budget=budget
+    )
     upto = cut_point(messages, max(min(trim.upto, len(messages) - 1), 0)) if trim else 0
     if trim is None or not (upto or trim.thinned):
-        trim = plain_trim(messages, [len(piece) for piece in known.messages], budget, conversation.factor)
+        if before <= room and cause == "asked":
+            return False  # Nobody knows how to do it well, and it need not be done.
+        trim = plain_trim(messages, sizes, budget)
         upto = trim.upto
     if not upto and not trim.thinned:
         return False
-    agent.emit(Trimmed(upto=upto, summary=trim.summary if upto else "", thinned=trim.thinned, before=before))
+    summary = trim.summary if upto else ""
+    agent.emit(Trimmed(upto=upto, summary=summary, thinned=trim.thinned, before=before, cause=cause))
     return True
+
+
+def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
+    """Why a trim would be made now."""
+    run, conversation = agent.run, agent.conversation
+    if run.failed is not None and run.failed.action == "trim":
+        return "too_long"
+    if conversation.trim_asked is not None:
+        return "asked"
+    return "model" if conversation.sealed.cause == "model" and not run.estimate else "window"
 
 
 async def _round(agent: Agent) -> None:

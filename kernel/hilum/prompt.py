@@ -6,27 +6,35 @@ anew only at the next run, at a trim, or when mode or model is switched.
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from hilum_hooks import FAULTS, Fault
 
+from hilum.context import estimate
 from hilum.events import LayersSealed, RoundEnded
 from hilum.late import PAIR
-from hilum.messages import Layer, ToolSpec
+from hilum.messages import Image, Layer, Message, ToolMessage, ToolSpec, UserMessage
 from hilum.models import Model, Request
 
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
 
+IMAGE = 1_200
+
+
 class Pieces(msgspec.Struct):
-    """The encoded pieces of one conversation in one wire format."""
+    """The encoded pieces of one conversation in one wire format, and what they take by estimate, in tokens."""
 
     epoch: int
     sealed: LayersSealed | None = None
     head: bytes = b""
+    head_size: int = 0
     messages: list[bytes] = msgspec.field(default_factory=list)
+    sizes: list[int] = msgspec.field(default_factory=list)
     size: int = 0
 
 
@@ -40,10 +48,23 @@ def pieces(agent: Agent, model: Model) -> Pieces:
     if known.sealed is not conversation.sealed:
         known.sealed = sealed = conversation.sealed
         known.head = wire.head(sealed.layers, sealed.tools)
+        known.head_size = estimate(known.head)
     for message in conversation.messages[len(known.messages) :]:
         known.messages.append(wire.message(message))
-        known.size += len(known.messages[-1])
+        known.sizes.append(_size(known.messages[-1], message))
+        known.size += known.sizes[-1]
     return known
+
+
+def _size(piece: bytes, message: Message) -> int:
+    """Estimate an encoded message; each image in it counts the same, however long it is in base64."""
+    parts = message.parts if isinstance(message, UserMessage) else ()
+    if isinstance(message, ToolMessage):
+        parts = tuple(part for result in message.results for part in result.parts)
+    encoded = [data for part in parts if isinstance(part, Image) and (data := b64encode(part.data)) in piece]
+    for data in encoded:
+        piece = piece.replace(data, b"")
+    return estimate(piece) + IMAGE * len(encoded)
 
 
 def request(agent: Agent, model: Model, attempt: int) -> Request:
@@ -79,8 +100,17 @@ def specs(agent: Agent) -> list[ToolSpec]:
 
 async def seal(agent: Agent, cause: Literal["run", "trim", "mode", "model"], model: str) -> LayersSealed:
     """Build the system prompt and the tool list anew."""
-    built = await layers(agent)
-    return LayersSealed(layers=tuple(built), tools=tuple(specs(agent)), cause=cause, mode=agent.mode.name, model=model)
+    built, tools, old = tuple(await layers(agent)), tuple(specs(agent)), agent.conversation.sealed
+    was, now = _named(old.layers, old.tools), _named(built, tools)
+    changed = tuple(name for name in was | now if was and was.get(name) != now.get(name))
+    mode = agent.mode.name
+    if cause == "run" and old.model:
+        cause = "model" if old.model != model else "mode" if old.mode != mode else "run"
+    return LayersSealed(layers=built, tools=tools, cause=cause, mode=mode, model=model, changed=changed)
+
+
+def _named(layers: Iterable[Layer], tools: Iterable[ToolSpec]) -> dict[str, object]:
+    return {f"layer {layer.name}": layer for layer in layers} | {f"tool {tool.name}": tool for tool in tools}
 
 
 async def round_end(agent: Agent, notes: list[str], objected: bool = False) -> RoundEnded:

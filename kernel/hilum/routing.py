@@ -17,7 +17,7 @@ from hilum.errors import HilumError, ModelError, UsageError, unknown
 from hilum.events import ModelAnswered, ModelFailed, ModelStarted
 from hilum.messages import AssistantMessage, ToolCall
 from hilum.models import CallChunk, Done, Model, Provider, Request, TextChunk, ThinkingChunk
-from hilum.prompt import request
+from hilum.prompt import pieces, request
 
 if TYPE_CHECKING:
     from hilum.agents import Agent
@@ -136,8 +136,9 @@ async def attempt(agent: Agent) -> ModelFailed | None:
     name, number, began = router.current(agent), run.attempt + 1, trio.current_time()
     try:
         model = router.model(name)
-        sent = request(agent, model, number)
-        seq = agent.emit(ModelStarted(attempt=number, model=name, turn=run.turn + 1))
+        sent, known = request(agent, model, number), pieces(agent, model)
+        size = known.head_size + known.size
+        seq = agent.emit(ModelStarted(attempt=number, model=name, turn=run.turn + 1, estimate=size))
         done, first = await _listen(agent, model, sent, seq)
     except FAULTS as error:
         return _failed(agent, error, name, number)
@@ -145,7 +146,7 @@ async def attempt(agent: Agent) -> ModelFailed | None:
     if usage.cost is None and model.info.price is not None:
         usage = msgspec.structs.replace(usage, cost=model.info.price.cost(usage))
     message, seconds = _tidy(done.message, name), trio.current_time() - began
-    agent.emit(ModelAnswered(message=message, usage=usage, first=first, seconds=seconds, sent=len(sent.body)))
+    agent.emit(ModelAnswered(message=message, usage=usage, first=first, seconds=seconds))
     return None
 
 

@@ -238,6 +238,20 @@ class Session:
                     actor.scope.cancel()
                     self.emit(ev.StopAsked(), actor, actor.starting)
 
+    def trim(self, agent: str = "main", *, focus: str = "") -> None:
+        """Have a conversation cut to what matters before the agent's next request.
+
+        Args:
+            agent: Whose.
+            focus: What the summary should dwell on.
+
+        Raises:
+            UsageError: There is no such agent.
+        """
+        if agent not in self.agents:
+            raise unknown("agent", agent, self.agents)
+        self.emit(ev.TrimAsked(focus=focus), self.agents[agent])
+
     def answer(self, approval: str, accepted: bool, *, reason: str = "", remember: str = "once") -> None:
         """Answer an approval.
 

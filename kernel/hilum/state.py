@@ -11,7 +11,6 @@ from typing import Literal
 import msgspec
 
 from hilum import events as ev
-from hilum.context import BYTES_PER_TOKEN
 from hilum.messages import Message, NoteMessage, Text, ToolCall, ToolMessage, Usage
 
 Phase = Literal["idle", "seal", "think", "call", "round", "check"]
@@ -41,6 +40,7 @@ class RunState(msgspec.Struct):
     failed: ev.ModelFailed | None = None
     objections: int = 0
     trims: int = 0
+    estimate: int = 0
     answer: str = ""
     usage: Usage = Usage()
     calls: dict[str, CallState] = msgspec.field(default_factory=dict)
@@ -88,6 +88,8 @@ class Conversation(msgspec.Struct, eq=False):
         queue: Prompts that wait, as (run id, text).
         grants: What the user lets run unasked from now on: scopes of approvals, and names of tools.
         stopped: Id of the run that was last asked to stop.
+        factors: By model, what its provider's count was for each token of the estimate.
+        trim_asked: Set while somebody waits for a trim.
     """
 
     messages: list[Message] = msgspec.field(default_factory=list)
@@ -101,7 +103,8 @@ class Conversation(msgspec.Struct, eq=False):
     queue: list[tuple[str, str]] = msgspec.field(default_factory=list)
     usage: Usage = Usage()
     strikes: Strikes = msgspec.field(default_factory=Strikes)
-    factor: float = 1.0
+    factors: dict[str, float] = msgspec.field(default_factory=dict)
+    trim_asked: ev.TrimAsked | None = None
     grants: set[str] = msgspec.field(default_factory=set)
     stopped: str = ""
 
@@ -118,6 +121,10 @@ class Conversation(msgspec.Struct, eq=False):
     def pending(self) -> list[str]:
         """Ids of the run it is on and of those that wait."""
         return [*([self.run.id] if self.run else []), *(identity for identity, _ in self.queue)]
+
+    def factor(self, model: str) -> float:
+        """What corrects an estimate of tokens for a model, by what its provider last reported."""
+        return self.factors.get(model, 1.0)
 
     def open_calls(self) -> list[CallState]:
         """The calls of the last answer that have not ended, in call order."""
@@ -138,18 +145,21 @@ class Conversation(msgspec.Struct, eq=False):
     def _layers_sealed(self, event: ev.LayersSealed, run: RunState) -> None:
         self.sealed, self.told = event, {}
         self.tools = frozenset(spec.name for spec in event.tools)
-        self.phase = "think"
+        self.phase, run.estimate = "think", 0
+
+    def _trim_asked(self, event: ev.TrimAsked, run: RunState | None) -> None:
+        self.trim_asked = event
 
     def _trimmed(self, event: ev.Trimmed, run: RunState) -> None:
         kept = [_thin(message, event.thinned) for message in self.messages[event.upto :]]
         self.messages = [NoteMessage(event.summary), *kept] if event.summary else kept
         self.epoch += 1
-        self.phase = "seal"
+        self.phase, self.trim_asked = "seal", None
         run.cause, run.failed, run.trims = "trim", None, run.trims + 1
 
     def _model_started(self, event: ev.ModelStarted, run: RunState) -> None:
-        run.attempt, run.model, run.failed = event.attempt, event.model, None
-        self.phase, self.state = "think", "thinking"
+        run.attempt, run.model, run.failed, run.estimate = event.attempt, event.model, None, event.estimate
+        self.phase, self.state, self.trim_asked = "think", "thinking", None
 
     def _model_failed(self, event: ev.ModelFailed, run: RunState) -> None:
         run.failures[event.kind] = run.failures.get(event.kind, 0) + 1
@@ -159,14 +169,18 @@ class Conversation(msgspec.Struct, eq=False):
 
     def _model_answered(self, event: ev.ModelAnswered, run: RunState) -> None:
         run.turn, run.attempt, run.failures, run.trims = run.turn + 1, 0, {}, 0
-        run.usage += event.usage
-        self.usage += event.usage
-        if event.sent and event.usage.input:  # what the provider counted corrects the estimate of tokens
-            self.factor = min(max(event.usage.input * BYTES_PER_TOKEN / event.sent, 0.3), 3.0)
+        self._model_used(event, run)
+        if run.estimate and event.usage.input:
+            self.factors[run.model] = min(max(event.usage.input / run.estimate, 0.3), 4.0)
         run.answer = event.message.text or run.answer
         run.calls = {call.id: CallState(call) for call in event.message.calls}
         self.messages.append(event.message)
         self.phase = "call" if run.calls else "check"
+
+    def _model_used(self, event: ev.ModelUsed | ev.ModelAnswered, run: RunState | None) -> None:
+        self.usage += event.usage
+        if run is not None:
+            run.usage += event.usage
 
     def _approval_asked(self, event: ev.ApprovalAsked, run: RunState) -> None:
         run.calls[event.call.id].asked, run.calls[event.call.id].answered = event, None

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
-import textwrap
-import typing
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args, overload
 
 import attrs
 import msgspec
+from hilum_signature import Signature, read, split_docstring
 
 from hilum.errors import PluginError, ToolError
 from hilum.messages import Image, ToolSpec
@@ -25,7 +22,7 @@ Risk = Literal["read", "write", "execute", "network"]
 Effect = Literal["pure", "idempotent", "once"]
 Names = str | tuple[str, ...]
 Timeout = float | Callable[[dict[str, Any]], float]
-RISKS: tuple[str, ...] = typing.get_args(Risk)
+RISKS: tuple[str, ...] = get_args(Risk)
 DEFAULT_TIMEOUT = 120.0
 
 # How a parameter annotated with such a type is filled; Agent and Session register themselves.
@@ -77,6 +74,10 @@ class Call(msgspec.Struct, eq=False):
 injected[Call] = lambda call: call
 
 
+def _wrong(text: str) -> PluginError:
+    return PluginError(f"Tool {text}")
+
+
 def _names(names: Names) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
@@ -108,7 +109,7 @@ class Tool:
     schema: dict[str, Any] | None = None
     plugin: str = ""
     # Bound copies of one tool share the signature that was read for the first of them.
-    _signature: list[_Signature] = attrs.field(factory=list, alias="signature")
+    _signature: list[Signature] = attrs.field(factory=list, alias="signature")
 
     def __get__(self, instance: object, owner: type | None = None) -> Tool:
         if instance is None:
@@ -120,10 +121,10 @@ class Tool:
         return self.function(*args, **kwargs)
 
     @property
-    def signature(self) -> _Signature:
+    def signature(self) -> Signature:
         """The parameters as a struct type, their schema, and what is injected; read at first use."""
         if not self._signature:
-            self._signature.append(_read_signature(self))
+            self._signature.append(read(self.function, name=self.name, injected=injected, error=_wrong))
         return self._signature[0]
 
     @property
@@ -151,15 +152,11 @@ class Tool:
             raise ToolError(problem, code="E_BAD_ARGS") from None
         if self.schema is not None:
             return raw
-        schema, problem = self.signature.schema, ""
-        for mended in (dict, _unquote):
-            try:
-                return msgspec.structs.asdict(msgspec.convert(mended(raw), self.signature.struct))
-            except msgspec.ValidationError as error:
-                problem = problem or str(error)
-        takes = [n if n in schema.get("required", ()) else f"{n} (optional)" for n in schema["properties"]]
-        hint = f"Parameters: {', '.join(takes) or 'none'}."
-        raise ToolError(f"The arguments of {self.name} do not fit: {problem}.", code="E_BAD_ARGS", hint=hint)
+        try:
+            return self.signature.convert(raw)
+        except msgspec.ValidationError as error:
+            problem, hint = f"The arguments of {self.name} do not fit: {error}.", f"Parameters: {self.signature.takes}."
+            raise ToolError(problem, code="E_BAD_ARGS", hint=hint) from None
 
     def time_limit(self, arguments: dict[str, Any]) -> float:
         """Seconds this call may take."""
@@ -212,62 +209,4 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool 
     if function is None:
         return functools.partial(tool, **options)
     named = {"name": function.__name__, **options}
-    return Tool(description=_split_docstring(inspect.getdoc(function) or "")[0], function=function, **named)
-
-
-class _Signature(msgspec.Struct, frozen=True):
-    struct: type[msgspec.Struct]
-    schema: dict[str, Any]
-    injected: dict[str, Callable[[Call], Any]]
-
-
-def _read_signature(tool: Tool) -> _Signature:
-    function = tool.function.func if isinstance(tool.function, functools.partial) else tool.function
-    hints = typing.get_type_hints(function, include_extras=True)
-    described = _split_docstring(inspect.getdoc(function) or "")[1]
-    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
-    inject: dict[str, Callable[[Call], Any]] = {}
-
-    def wrong(what: str) -> PluginError:
-        return PluginError(f"Tool {tool.name}: {what}")
-
-    for parameter in inspect.signature(function).parameters.values():
-        name, hint = parameter.name, hints.get(parameter.name)
-        if name == "self" and isinstance(tool.function, functools.partial):
-            continue
-        if hint in injected:
-            inject[name] = injected[hint]
-            continue
-        if hint is None or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise wrong(f"parameter {name!r} needs a type annotation and must not be *args or **kwargs.")
-        if text := described.pop(name, ""):
-            hint = typing.Annotated[hint, msgspec.Meta(description=text)]
-        fields.append((name, hint) if parameter.default is parameter.empty else (name, hint, parameter.default))
-    if unknown := ", ".join(name for name in described if name not in inject):
-        raise wrong(f"the docstring describes {unknown}, which the function does not take.")
-    struct = msgspec.defstruct(tool.name, fields, kw_only=True, forbid_unknown_fields=True)
-    (top,), types = msgspec.json.schema_components([struct])
-    schema = types.pop(top["$ref"].removeprefix("#/$defs/"))
-    del schema["title"]
-    return _Signature(struct, schema | ({"$defs": types} if types else {}), inject)
-
-
-def _unquote(raw: dict[str, Any]) -> dict[str, Any]:
-    """Parse arguments that a model wrote as JSON inside a string where a list or an object was expected."""
-
-    def parse(value: Any) -> Any:
-        if isinstance(value, str) and value[:1] in ("[", "{"):
-            with suppress(msgspec.DecodeError):
-                return msgspec.json.decode(value)
-        return value
-
-    return {key: parse(value) for key, value in raw.items()}
-
-
-def _split_docstring(doc: str) -> tuple[str, dict[str, str]]:
-    """Split a Google-style docstring into the description and what it says of each parameter."""
-    sections = re.split(r"^(Args|Arguments|Returns|Raises|Yields|Example|Examples|Note):\s*$", doc, flags=re.MULTILINE)
-    bodies = dict(zip(sections[1::2], sections[2::2], strict=True))
-    entries = textwrap.dedent(bodies.get("Args") or bodies.get("Arguments", ""))
-    found = re.findall(r"^(\w+)[^:\n]*:(.*(?:\n(?!\S).*)*)", entries, re.MULTILINE)
-    return sections[0].strip(), {name: " ".join(text.split()) for name, text in found}
+    return Tool(description=split_docstring(inspect.getdoc(function) or "")[0], function=function, **named)

@@ -29,7 +29,7 @@ def run(*command, cwd=ROOT, **environ):
     return done.stdout
 
 
-@pytest.mark.parametrize("script", ["make_pages.py", "make_settings.py"])
+@pytest.mark.parametrize("script", ["make_pages.py", "make_settings.py", "make_state.py"])
 def test_generated_pages_are_current(script):
     """What a page includes or lists is what stands in the files and in the code."""
     run(DOCS / script, "--check")

@@ -45,7 +45,7 @@ async def test_plugins_are_listed_with_state_hooks_and_tools(cli):
     rows = {row["name"]: row for row in json.loads((await cli("plugins", "--json")).out)}
     assert rows["shell"]["state"] == "blocked"
     assert rows["files"]["state"] == "ready"
-    assert rows["files"]["hooks"] == ["provide_tools", "open_session"]
+    assert sorted(rows["files"]["hooks"]) == ["open_session", "provide_tools"]
     assert rows["files"]["version"]
     shown = json.loads((await cli("plugins", "show", "files", "--json")).out)
     assert "read_file (read)" in shown[0]["tools"]

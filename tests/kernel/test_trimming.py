@@ -1,10 +1,11 @@
 """Trimming: over 80 % of the window the oldest goes, calls stay with their results, and it always ends."""
 
 import pytest
-from hilum import ModelError, Trim, tool
+from hilum import Agent, Image, Layer, ModelError, Output, Trim, UsageError, estimate, hookimpl, tool
 from hilum.errors import E_LLM_FAIL
-from hilum.events import LayersSealed, ModelFailed, Trimmed
+from hilum.events import LayersSealed, ModelFailed, ModelStarted, ModelUsed, Trimmed
 from hilum.messages import AssistantMessage, NoteMessage, ToolMessage, Usage, UserMessage
+from hilum.state import Conversation
 from hilum.testing import ScriptedModel, plugin, say, use
 
 
@@ -30,19 +31,19 @@ def whole(messages):
 
 
 def small(answers, **options):
-    """A model with a small window: 8,000 tokens, of which 80 % are about 22 kB."""
+    """A model with a small window: 8,000 tokens, of which 80 % are about 25 kB."""
     return ScriptedModel(answers, window=9_000, max_output=1_000, **options)
 
 
 async def test_long_conversation_is_cut_from_its_oldest_end(bench):
-    """Forty turns of 2 kB pass through a window of 22 kB; every request fits and none splits a call from its result."""
+    """Forty turns of 2 kB pass through a window of 25 kB; every request fits and none splits a call from its result."""
     one = [use("look", n=n, size=2000 if n < 10 else 1000) for n in range(40)]
     answers = [call if n % 4 else call + call for n, call in enumerate(one)]
     kit = await bench(plugin("tools", look), model=small([*answers, "done"]), settings={"turns": 50})
     ended = await kit.run("Find it. " + "x" * 2000)
     assert ended.state == "completed"
     assert len(kit.of(Trimmed)) >= 3
-    assert all(len(request.body) <= 8_000 * 0.8 * 3.5 + 10 for request in kit.requests)
+    assert all(len(request.body) <= 8_000 * 0.8 * 4 + 200 for request in kit.requests)
     assert all(whole(request.messages) for request in kit.requests)
     causes = [event.cause for event in kit.of(LayersSealed)]
     assert causes == ["run"] + ["trim"] * len(kit.of(Trimmed))
@@ -57,7 +58,7 @@ async def test_nothing_is_trimmed_below_eighty_percent(bench):
         kit = await bench(plugin("tools", look), model=small([say("a", usage=Usage()), "b"]))
         await kit.run("x" * 5_000)
         used = len(kit.requests[0].body)
-        await kit.run("y" * int(size * 3.5 - used - 150))
+        await kit.run("y" * int(size * 4 - used - 150))
         assert len(kit.of(Trimmed)) == trims
 
 
@@ -89,7 +90,7 @@ async def test_plugin_may_thin_results_instead(bench):
         results = [result for message in messages if isinstance(message, ToolMessage) for result in message.results]
         return Trim(thinned={result.call_id: "(thinned)" for result in results[:-1] if len(result.text) > 100})
 
-    answers = [use("look", n=n, size=6000) for n in range(4)]
+    answers = [use("look", n=n, size=1700) for n in range(4)]
     kit = await bench(plugin("memory", look, trim_context=trim_context), model=small([*answers, "done"]))
     assert (await kit.run("x")).state == "completed"
     last = kit.requests[-1].messages
@@ -109,7 +110,7 @@ async def test_useless_trim_of_a_plugin_falls_back_to_plain_dropping(bench, usel
 
 
 async def test_result_bigger_than_the_window_is_thinned(bench):
-    """One result of 100 kB in a window of 28 kB keeps its beginning and its end, and the run is answered."""
+    """One result of 100 kB in a window of 32 kB keeps its beginning and its end, and the run is answered."""
     kit = await bench(plugin("tools", look), model=small([use("look", n=7, size=100_000), "done"]))
     with kit.guard():
         ended = await kit.run("x")
@@ -117,7 +118,7 @@ async def test_result_bigger_than_the_window_is_thinned(bench):
     text = kit.requests[1].messages[-1].results[0].text
     assert text.startswith("777")
     assert "left out to fit the window" in text
-    assert len(kit.requests[1].body) < 28_000
+    assert len(kit.requests[1].body) < 32_000
     assert kit.results[0].text == "7" * 100_000
 
 
@@ -154,3 +155,122 @@ async def test_window_follows_the_active_model(bench):
     kit.session.set(model="scripted/tiny")
     assert (await kit.run("z")).text == "ok"
     assert len(tiny.requests[0].body) < 8_000 * 0.8 * 3.5
+    assert kit.of(Trimmed)[0].cause == "model"
+    assert kit.of(LayersSealed)[-1].cause == "trim"
+
+
+def test_the_estimate_starts_at_four_characters_a_token_and_two_of_chinese():
+    """Digits and capitals, as in tables and base64, are tokens of their own; indentation is next to nothing."""
+    assert estimate("a" * 4_000) == 1_001
+    assert estimate("汉" * 4_000) == 2_001
+    assert estimate(("a" * 4_000).encode()) == 1_001
+    assert estimate("7" * 1_000) == estimate("K" * 1_000) == 1_001
+    assert estimate("x" + " " * 400) < 30
+    assert estimate("\udcff") == 1
+
+
+async def test_what_a_provider_reports_corrects_the_estimate_of_its_model_only(bench):
+    """One model counts twice as many tokens as estimated: its window fills at half the text, the other's does not."""
+    dense = small([say("a", usage=Usage(input=4_000))], name="scripted/dense")
+    plain = small(["b", "c", "d"], name="scripted/plain")
+    kit = await bench(models={"dense": dense, "plain": plain}, answers=[])
+    kit.session.set(model="scripted/dense")
+    await kit.run("x" * 6_000)
+    kit.session.set(model="scripted/plain")
+    await kit.run("y" * 12_000)
+    assert kit.of(Trimmed) == []
+    kit.session.set(model="scripted/dense")
+    dense.then("e")
+    await kit.run("z")
+    assert [event.cause for event in kit.of(Trimmed)] == ["model"]
+
+
+async def test_a_resumed_session_estimates_with_the_same_numbers(bench):
+    kit = await bench(model=small([say("a", usage=Usage(input=900, cached=100)), say("b", usage=Usage(input=1_900))]))
+    await kit.run("x" * 2_000)
+    await kit.run("y" * 2_000)
+    folded = Conversation()
+    for event in kit.events:
+        if event.agent == "main":
+            folded.apply(event)
+    assert folded.factors == kit.session.agents["main"].conversation.factors != {}
+
+
+async def test_an_image_counts_the_same_however_long_it_is(bench):
+    @tool(risk="read")
+    def shot() -> Output:
+        """Look."""
+        return Output("seen", images=(Image("image/png", b"x" * 600_000),))
+
+    model = ScriptedModel([use("shot"), "done"], images=True)
+    kit = await bench(plugin("tools", shot), model=model)
+    await kit.run("x")
+    first, second = (event.estimate for event in kit.of(ModelStarted))
+    assert 1_200 <= second - first < 1_500
+
+
+async def test_a_trim_comes_when_somebody_asks_for_it(bench):
+    """Before the next request, once, and with what was asked for in reach of the plugin."""
+    focus = []
+
+    def trim_context(agent, messages):
+        focus.append(agent.conversation.trim_asked.focus)
+        return Trim(len(messages) - 1, "Short.")
+
+    kit = await bench(plugin("memory", trim_context=trim_context), answers=["a", "b", "c"])
+    await kit.run("x" * 2_000)
+    kit.session.trim(focus="the tests")
+    await kit.run("y")
+    await kit.run("z")
+    assert [event.cause for event in kit.of(Trimmed)] == ["asked"]
+    assert focus == ["the tests"]
+    with pytest.raises(UsageError, match="no agent 'mian'"):
+        kit.session.trim("mian")
+
+
+async def test_a_trim_that_is_asked_for_and_gives_nothing_is_not_tried_at_each_turn(bench):
+    asked = []
+    memory = plugin("memory", look, trim_context=lambda messages: asked.append(1))
+    kit = await bench(memory, answers=[use("look", n=1), use("look", n=2), "done"])
+    kit.session.trim()
+    await kit.run("x")
+    assert len(asked) == 1
+    assert kit.of(Trimmed) == []
+
+
+async def test_what_a_plugin_asks_a_model_counts_to_the_run(bench):
+    @tool(risk="read")
+    def think(agent: Agent) -> str:
+        """Think."""
+        agent.emit(ModelUsed(model="scripted/other", purpose="thinking", usage=Usage(input=70, output=7, cost=0.5)))
+        return "thought"
+
+    kit = await bench(plugin("tools", think), answers=[use("think"), say("done", usage=Usage(input=10, output=1))])
+    ended = await kit.run("x")
+    assert ended.usage.input >= 80
+    assert ended.usage.cost == 0.5
+    assert kit.session.agents["main"].conversation.usage == ended.usage
+
+
+async def test_a_rebuilt_prompt_says_what_changed(bench):
+    """Each break of the prompt's past names the layers and tools that differ; none, and it is sent as it was."""
+
+    class Rules:
+        text = "One."
+
+        @hookimpl
+        def build_prompt_layer(self):
+            return Layer(40, "rules", self.text)
+
+        @hookimpl
+        def provide_tools(self):
+            return [look] if self.text == "Two." else []
+
+    rules = Rules()
+    kit = await bench(rules, answers=["a", "b", "c"])
+    await kit.run("x")
+    rules.text = "Two."
+    kit.session.tools_changed()
+    await kit.run("y")
+    await kit.run("z")
+    assert [event.changed for event in kit.of(LayersSealed)] == [(), ("layer rules", "tool look"), ()]

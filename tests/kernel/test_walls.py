@@ -117,6 +117,7 @@ LIBRARIES = {
     "hilum_hooks": None,
     "hilum_portal": {"aio", "blocking"},
     "hilum_settings": {"settings", "inventory"},
+    "hilum_signature": {"tools"},
     "hilum_warden": {"processes"},
     "hilum_workspace": {"workspace"},
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
-from hilum.context import tokens
+from hilum.context import estimate
 from hilum.errors import ModelError, unknown
 from hilum.messages import (
     AssistantMessage,
@@ -76,6 +76,7 @@ class ScriptedModel:
         max_output: Most tokens of an answer.
         price: What it costs.
         pace: Seconds between two words, on trio's clock; 0 sends each part as one piece.
+        images: Whether it takes images.
 
     Attributes:
         requests: What it was asked, oldest first.
@@ -90,10 +91,11 @@ class ScriptedModel:
         max_output: int = 8_192,
         price: Price | None = None,
         pace: float = 0.0,
+        images: bool = False,
     ) -> None:
         self.requests: list[Request] = []
         self._answers = list(answers)
-        self._info = ModelInfo(name, window, max_output, price)
+        self._info = ModelInfo(name, window, max_output, price, images)
         self._wire = JsonWire()
         self._pace = pace
         self._calls = 0
@@ -180,8 +182,8 @@ class ScriptedModel:
                         yield chunk
         calls = any(isinstance(part, ToolCall) for part in parts)
         message = AssistantMessage(tuple(parts), stop=answer.stop or ("calls" if calls else "end"))
-        size = len(_encoder.encode(message))
-        yield Done(message, answer.usage or Usage(input=tokens(len(request.body)), output=tokens(size)))
+        size = estimate(_encoder.encode(message))
+        yield Done(message, answer.usage or Usage(input=estimate(request.body), output=size))
 
     def _identity(self, request: Request) -> str:
         """Give an id that no call of the conversation has, those from before a resume included."""

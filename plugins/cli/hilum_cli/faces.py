@@ -33,10 +33,12 @@ class Face:
 
     Attributes:
         deltas: Whether it wants output on its way.
+        lingers: Whether it shows what plugins tell after the end, while the session closes.
         out: Standard output.
     """
 
     deltas = False
+    lingers = False
 
     def __init__(self) -> None:
         self.out = Out(1)
@@ -113,6 +115,8 @@ def ending(end: RunEnded) -> str:
 class PlainFace(TextFace):
     """Progress as plain lines on standard error, the answer on standard output."""
 
+    lingers = True
+
     async def opened(self, session: Session) -> None:
         """Say which session it is."""
         await super().opened(session)
@@ -137,6 +141,12 @@ class PlainFace(TextFace):
         await self.err.write((text + "\n").encode(errors="backslashreplace"))
 
 
+TRIM_CAUSES = {
+    "window": "to fit the model's window",
+    "model": "to fit the window of another model",
+    "too_long": "because the provider found it too long",
+    "asked": "as it was asked for",
+}
 SAID = 4_000
 """Characters of a plugin's note to the user that are shown."""
 
@@ -157,7 +167,8 @@ def happening(item: Event) -> str:
         case PluginEvent(data={"say": str(said)}):
             return "! " + neutral(said[:SAID])
         case Trimmed():
-            return f"! the conversation was cut to fit the model's window (about {item.before} tokens before)"
+            how = "the conversation was cut" if item.upto else "old results were shortened"
+            return f"! {how} {TRIM_CAUSES[item.cause]} (about {item.before:,} tokens before)"
     return ""
 
 

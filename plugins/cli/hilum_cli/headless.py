@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import trio
 from hilum import HilumError, UsageError, open_kernel
 from hilum.errors import E_STOPPED, E_UNKNOWN
-from hilum.events import Delta, RunEnded, StopAsked
+from hilum.events import Delta, PluginEvent, RunEnded, StopAsked
 from hilum.store import MemoryStore
 
 from hilum_cli import exits
@@ -56,6 +56,7 @@ class Headless:
         self.options, self.face = options, face
         self.stopping = Stopping(lambda: None)
         self.end: RunEnded | None = None
+        self.ended = False
         self.session = ""
 
     async def main(self) -> int:
@@ -67,19 +68,25 @@ class Headless:
                 self.stopping.stop = scope.cancel
                 error = await self._guarded()
             nursery.cancel_scope.cancel()
-        if scope.cancelled_caught:
+        if scope.cancelled_caught and not self.ended:
             self.end, error = RunEnded(state="stopped", code=E_STOPPED, error="Stopped before the run began."), None
         if error is not None:
             self.face.failed(error)
             return error.exit_code
         assert self.end is not None
-        await self.face.ended(self.end, self.session)
+        await self._end()
         if self.face.out.error is not None:
             self.face.failed(
                 HilumError(f"Standard output cannot be written: {self.face.out.error.strerror}.", code="E_FAILED")
             )
             return exits.FAILED
         return exits.of_run(self.end, self.stopping.signal)
+
+    async def _end(self) -> None:
+        """Show the end, once."""
+        if not self.ended and self.end is not None:
+            self.ended = True
+            await self.face.ended(self.end, self.session)
 
     async def _guarded(self) -> HilumError | None:
         try:
@@ -94,7 +101,7 @@ class Headless:
         return None
 
     async def _work(self) -> None:
-        options, stop = self.options, self.stopping.stop
+        options = self.options
         async with open_kernel(
             options.plugins,
             without=options.no_plugin,
@@ -111,23 +118,37 @@ class Headless:
                 kernel.router.roles["default"] = options.model
             elif not resume:
                 kernel.router.model(await kernel.router.default())
-            session = None
-            try:
-                async with kernel.open_session(
-                    options.workspace,
-                    resume=resume,
-                    kind="main" if can_ask() else "headless",
-                    model=options.model or None,
-                ) as session:
-                    session.set(mode=options.mode, approve=options.approve)
-                    self.session = "" if isinstance(kernel.store, MemoryStore) else session.id
-                    self.stopping.stop = session.stop
-                    await self._run(session, recorder)
-                    self.stopping.stop = stop
-            except UsageError:
-                if session and not resume and session.agents["main"].conversation.state == "idle":
-                    await kernel.store.delete(session.id)  # nothing was ever said in it
-                raise
+            async with trio.open_nursery() as late:
+                await self._in_session(kernel, resume, recorder, late)
+
+    async def _in_session(self, kernel: Kernel, resume: str, recorder: Recorder | None, late: trio.Nursery) -> None:
+        """Run in a session of its own, or in one that is resumed. The answer is given before what closes takes its time."""
+        options, stop, session = self.options, self.stopping.stop, None
+        try:
+            async with kernel.open_session(
+                options.workspace,
+                resume=resume,
+                kind="main" if can_ask() else "headless",
+                model=options.model or None,
+            ) as session:
+                session.set(mode=options.mode, approve=options.approve)
+                self.session = "" if isinstance(kernel.store, MemoryStore) else session.id
+                self.stopping.stop = session.stop
+                await self._run(session, recorder)
+                self.stopping.stop = stop
+                await self._end()
+                if self.face.lingers:
+                    late.start_soon(self._show_late, session, session.journal.last)
+        except UsageError:
+            if session and not resume and session.agents["main"].conversation.state == "idle":
+                await kernel.store.delete(session.id)  # nothing was ever said in it
+            raise
+
+    async def _show_late(self, session: Session, shown: int) -> None:
+        """Show what plugins tell while the session closes, until it is closed."""
+        async for item in session.events(shown):
+            if isinstance(item, PluginEvent):
+                await self.face.show(item)
 
     async def _run(self, session: Session, recorder: Recorder | None) -> None:
         """Start the run, and show it to its end."""
@@ -167,7 +188,8 @@ class Headless:
 
     async def _start(self, session: Session) -> list[Run]:
         if self.options.prompt:
-            return [await session.prompt(self.options.prompt)]
+            state = dict(self.options.state) if self.options.state else None
+            return [await session.prompt(self.options.prompt, state=state)]
         if not session.kernel.router.resolve(session.model):
             await session.kernel.router.default()
         if runs := session.resume():

@@ -29,6 +29,7 @@ class LiveFace(TextFace):
     """Streams the answer dimmed, shows each call on a line, and a status line below."""
 
     deltas = True
+    lingers = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,6 +14,7 @@ from hilum.events import (
     ModelAnswered,
     ModelFailed,
     ModelStarted,
+    ModelUsed,
     PluginFault,
     RunEnded,
     RunStarted,
@@ -131,6 +132,8 @@ class Progress(msgspec.Struct):
                 self.state = "working" if event.message.calls else "answering"
                 for call in event.message.calls:
                     self._view(event.agent, call)
+            case ModelUsed():
+                self.usage += event.usage
             case CallStarted():
                 view = self._view(event.agent, event.call)
                 view.running, view.began = True, event.at

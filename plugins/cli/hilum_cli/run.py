@@ -74,6 +74,10 @@ def parse(argv: Sequence[str]) -> Namespace:
     if options.cassette:
         options.model = f"cassette/{os.path.abspath(os.path.expanduser(options.cassette))}"
     options.workspace = check_folder(options.workspace)
+    if options.state:
+        from hilum_context import load_state
+
+        options.state = load_state(options.state)
     options.settings = {}
     if options.set:
         from hilum import parse_pair
@@ -113,6 +117,7 @@ def make_parser() -> Parser:
         help="the answer; one object at the end; or one event per line",
     )
     add("--workspace", "-C", default=".", metavar="DIR", help="folder to work in (default: the current one)")
+    add("--state", default="", metavar="FILE", help="what your editor shows, as JSON (see the page on context)")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="set any setting; may be repeated")
     add("--plugins", action="append", default=None, metavar="A,B", help="load these plugins only")
     add("--no-plugin", action="append", default=[], metavar="NAME", help="leave a plugin out; may be repeated")

@@ -27,9 +27,8 @@ def read_text(data: bytes | str, raw: frozenset[str]) -> Document:
         return Document({}, text, 1, tuple(problems))
     fence = 1 + text.count("\n", 0, start - 1)  # the line of the opening fence
     closing = re.compile(r"^---[ \t]*$", re.MULTILINE).search(text, start)
-    if closing:
-        inner, body = text[start : closing.start()], text[closing.end() + 1 :]
-    else:
+    inner, body = (text[start : closing.start()], text[closing.end() + 1 :]) if closing else ("", "")
+    if not closing or _is_body(inner):
         inner = _unclosed(text[start:])
         body = text[start + len(inner) :]
         if not inner:  # a line across the page
@@ -78,12 +77,33 @@ def _unclosed(text: str) -> str:
     return text[:end]
 
 
+def _is_body(text: str) -> bool:
+    """Whether a fence was forgotten and the next ``---`` is a line across the page: keys, then Markdown, and no more keys."""
+    keys = _unclosed(text)
+    rest = text[len(keys) :]
+    starts = re.match(r"[ \t]*\n|#+ ", rest)
+    if not keys or not starts or re.search(r"^[A-Za-z][\w.-]{0,63}[ \t]*:(\s|$)", rest, re.MULTILINE):
+        return False
+    if not re.search(r"^[ \t]*[^\s#]", rest, re.MULTILINE):
+        return False  # comments
+    return not _parses(text) and _parses(keys)
+
+
+def _parses(text: str) -> bool:
+    try:
+        return len(text) <= MOST_CHARACTERS and bool(parse(text))
+    except NotYaml:
+        return False
+
+
 def _fields(text: str, first: int, raw: frozenset[str]) -> tuple[dict[str, object], dict[str, int], list[Problem]]:
     """Read front matter that begins on line ``first``: values, lines of keys, problems."""
     found: list[Problem] = []
     if len(text) > MOST_CHARACTERS:
         kept = text[:MOST_CHARACTERS].rpartition("\n")[0]
-        message = f"The front matter is longer than {MOST_CHARACTERS:,} characters ({len(text):,}); the rest is not read."
+        message = (
+            f"The front matter is longer than {MOST_CHARACTERS:,} characters ({len(text):,}); the rest is not read."
+        )
         found.append(Problem(first + kept.count("\n") + 1, message, fatal=True))
         text = kept
     forbidden = re.search(_FORBIDDEN, text)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from hilum_guard.commands import CommandVerdict, SimpleCommand, judge_command
     from hilum_guard.half import Explained, Guard
+    from hilum_guard.harmless_git import repository_doubt
+    from hilum_guard.protected import hidden
     from hilum_guard.redaction import Redactor
     from hilum_guard.rule_files import add as add_rule
     from hilum_guard.rule_files import load as load_rules
@@ -30,14 +32,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CommandVerdict", "Enforced", "Explained", "Guard", "GuardSettings", "Held", "Redactor", "SimpleCommand", "Trust",
-    "add_rule", "explain_rule", "fit_path", "fit_words", "judge_command", "load_rules", "open_session", "parse_rule", "probe",
-    "remove_rule", "report", "trusted",
+    "add_rule", "explain_rule", "fit_path", "fit_words", "hidden", "judge_command", "load_rules", "open_session", "parse_rule",
+    "probe", "remove_rule", "report", "repository_doubt", "trusted",
 ]  # fmt: skip
 
 # Where what is public stands: module and name there.
 _HOMES = {
     "CommandVerdict": "commands", "SimpleCommand": "commands", "judge_command": "commands",
-    "Explained": "half", "Guard": "half", "Redactor": "redaction",
+    "Explained": "half", "Guard": "half", "Redactor": "redaction", "hidden": "protected", "repository_doubt": "harmless_git",
     "add_rule": "rule_files.add", "load_rules": "rule_files.load", "remove_rule": "rule_files.remove",
     "explain_rule": "rules.explain", "parse_rule": "rules.parse",
     "fit_path": "rules.fit_path", "fit_words": "rules.fit_words",

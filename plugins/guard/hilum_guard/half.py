@@ -144,7 +144,7 @@ class Guard:
     async def check_result(self, agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult | None:
         """Replace secrets in a result before it is logged and seen by anyone."""
         path = _path_of(call)
-        guess = not ("." in path.strip("./").rpartition("/")[2] and result.name != "run_terminal_cmd")
+        guess = result.name == "run_terminal_cmd" or _guesses(path)
         found = False
 
         def clean(text: str) -> str:
@@ -160,6 +160,18 @@ class Guard:
         if path:
             self._remember(path)
         return msgspec.structs.replace(result, parts=parts, data=data)
+
+    def redact(self, text: str, path: str = "") -> str:
+        """Replace secrets in a text that gets to a model by another way than a tool's result. May be called from a thread.
+
+        Args:
+            text: The text.
+            path: The file it is from, if it is from one: what stands for a secret is then not written back to it.
+        """
+        cleaned = self._redactor(text, guess=_guesses(path))
+        if path and cleaned != text:
+            self._remember(path)
+        return cleaned
 
     def _remember(self, path: str) -> None:
         workspace = self._session.workspace
@@ -243,6 +255,11 @@ def _secrets(config: Path) -> dict[str, str]:
         return settings_secrets(tomllib.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError):  # the kernel has told of it
         return {}
+
+
+def _guesses(path: str) -> bool:
+    """Whether a value counts as a secret that is only called one: in a program's source that is mostly none."""
+    return "." not in path.strip("./").rpartition("/")[2]
 
 
 def _path_of(call: ToolCall) -> str:

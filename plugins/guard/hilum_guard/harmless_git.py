@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from hilum_guard.harmless import Program, words_doubt
-from hilum_guard.places import Places, is_secret, within
+from hilum_guard.places import is_secret, within
 from hilum_guard.words import Word
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def doubt(simple: Simple) -> str:
         return why
     if any(cwd is None for cwd in cwds):
         return "It runs in a folder that only the run would tell."
-    return next((why for cwd in cwds if cwd and (why := _repository_doubt(cwd, simple.places))), "")
+    return next((why for cwd in cwds if cwd and (why := repository_doubt(cwd))), "")
 
 
 def _operands_doubt(simple: Simple) -> str:
@@ -124,21 +124,28 @@ def _operands_doubt(simple: Simple) -> str:
     return ""
 
 
-def _repository_doubt(cwd: str, places: Places) -> str:
-    """Find the repository a folder is in, and say if its own settings may run programs."""
-    folder = os.path.realpath(cwd)
+def repository_doubt(folder: str) -> str:
+    """Find the repository a folder is in, and say why its own settings may run programs even if Git only looks. Blocks.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        A sentence; empty if they cannot, or if the folder is in no repository.
+    """
+    folder = os.path.realpath(folder)
     while True:
         git = os.path.join(folder, ".git")
         if os.path.isfile(os.path.join(folder, "HEAD")) and os.path.isdir(os.path.join(folder, "objects")):
             return f"{folder} is a repository without files, whose settings may run programs."
         if os.path.lexists(git):
-            return _settings_doubt(git, places)
+            return _settings_doubt(git)
         if folder == "/" or not within(os.path.dirname(folder), "/"):
             return ""
         folder = os.path.dirname(folder)
 
 
-def _settings_doubt(git: str, places: Places) -> str:
+def _settings_doubt(git: str) -> str:
     try:
         if os.path.isfile(git):
             with open(git, encoding="utf-8") as file:

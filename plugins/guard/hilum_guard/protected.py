@@ -52,6 +52,16 @@ def secret(path: str) -> str:
     return ""
 
 
+def hidden(place: Path, path: str) -> str:
+    """Say why the text of a file gets to no model unasked; empty if nothing in its path speaks against it.
+
+    Args:
+        place: The file, resolved.
+        path: The same as it is shown: relative to the workspace.
+    """
+    return "it is in hilum's own folders" if own(place) else secret(path)
+
+
 def governs_hilum(words: Sequence[str], cwd: str | None) -> str:
     """Say why a simple command changes what governs hilum; empty if it does not by what can be read.
 
@@ -63,6 +73,8 @@ def governs_hilum(words: Sequence[str], cwd: str | None) -> str:
     inner = [word for word in words[1:] if not word.startswith("-")]
     if program == "hilum" and inner[:1] and inner[0] in ("permissions", "trust", "plugins"):
         return f"hilum {inner[0]} is the user's"
+    if program == "hilum" and inner[:1] == ["skills"] and not {*inner[1:2]} <= {"list", "show", "validate"}:
+        return "what skills there are is the user's choice"
     for word in words:
         path = os.path.join(cwd or "/", os.path.expanduser(word.rpartition("=")[2]))
         if ("/" in word or os.path.lexists(path)) and own(Path(os.path.realpath(path))):

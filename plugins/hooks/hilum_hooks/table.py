@@ -120,6 +120,8 @@ class Table(msgspec.Struct, eq=False):
             function, problem, hint = getattr(owner, attribute), "", ""
             waits = inspect.iscoroutinefunction(function)
             if hook not in self.specs:
+                if options.get("optionalhook"):  # of a plugin that is not there
+                    continue
                 problem, hint = f"There is no hook {hook!r}.", "The hook reference lists all."
             elif self.specs[hook].shape == "collect" and waits:
                 problem = f"{hook} must be a plain def."

@@ -7,7 +7,7 @@ that is not trusted.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 from hilum import hookimpl
@@ -18,7 +18,18 @@ from hilum_lint.settings import CheckerSettings, LintSettings
 if TYPE_CHECKING:
     from hilum import Session
 
-__all__ = ["CheckerSettings", "Lint", "LintSettings", "open_session"]
+    from hilum_lint.diagnostics import Diagnostic, listed
+
+__all__ = ["CheckerSettings", "Diagnostic", "Lint", "LintSettings", "listed", "open_session"]
+
+
+def __getattr__(name: str) -> Any:
+    """Give what is public in ``hilum_lint.diagnostics``, which is loaded with the first look."""
+    if name in ("Diagnostic", "listed"):
+        from hilum_lint import diagnostics
+
+        return getattr(diagnostics, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @hookimpl

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Sequence
 from functools import cached_property
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
+import trio
 from hilum import Agent, Block, Call, ContextRequest, Output, Tool, ToolResult, hookimpl, tool
 
 from hilum_lint.settings import LintSettings
 
 if TYPE_CHECKING:
-    import trio
     from hilum import Session
 
+    from hilum_lint.diagnostics import Diagnostic
     from hilum_lint.looks import Looks
 
 SLACK = 15.0
@@ -32,12 +35,16 @@ class Lint:
         nursery: Owns the tasks, and ends with the session.
         settings: The settings.
 
+    Attributes:
+        told_by: Name of the plugin that tells the errors of files with a prompt, by ``errors``; empty for this one itself.
+
     Raises:
         SettingsError: A checker of the user's own is not right.
     """
 
     def __init__(self, session: Session, nursery: trio.Nursery, settings: LintSettings) -> None:
         self.session, self.nursery, self.settings = session, nursery, settings
+        self.told_by = ""
         if settings.checkers:
             from hilum_lint.checkers import known
 
@@ -75,6 +82,20 @@ class Lint:
     @hookimpl
     async def gather_context(self, agent: Agent, request: ContextRequest) -> Sequence[Block] | None:
         """Give what slow checkers found since the last run, and the errors of files that the prompt names."""
-        names = re.findall(r"[\w./~-]*[\w-]\.\w{1,5}\b", request.text[:20_000]) if self.settings.in_context else []
+        is_ours = self.settings.in_context and not self.told_by
+        names = re.findall(r"[\w./~-]*[\w-]\.\w{1,5}\b", request.text[:20_000]) if is_ours else []
         has_work = "looks" in vars(self) or names
         return await self.looks.context(agent, list(dict.fromkeys(names))[:NAMES]) if has_work else None
+
+    async def errors(self, paths: Sequence[str | Path], seconds: float) -> list[Diagnostic]:
+        """Give the errors that quick checkers find in files, as these are on disk; none where ``lint.in_context`` is off.
+
+        Args:
+            paths: The files; the first few that are there are looked at.
+            seconds: How long this may take; what was not found by then is left out.
+        """
+        if not self.settings.in_context or not paths:
+            return []
+        if "looks" not in vars(self):  # a prompt is on its way: not in the loop's way
+            await trio.to_thread.run_sync(import_module, "hilum_lint.looks")
+        return await self.looks.errors(paths, seconds)

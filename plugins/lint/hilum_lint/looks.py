@@ -150,24 +150,25 @@ class Looks:
         blocks = []
         if late := await self.later.news(agent.name):
             blocks.append(Block("lint", late, priority=1))
-        if names:
-            with trio.move_on_after(GLANCE):
-                files = await trio.to_thread.run_sync(self._existing, names, abandon_on_cancel=True)
-                blocks += [Block("lint", text) for text in [await self._errors(files)] if text]
+        if errors := await self.errors(names, GLANCE) if names else []:
+            blocks.append(Block("lint", listed(errors, report.SHOWN)))
         return blocks
 
-    def _existing(self, names: Iterable[str]) -> list[Path]:
+    async def errors(self, paths: Sequence[str | Path], seconds: float) -> list[Diagnostic]:
+        """Give the errors that quick checkers find in files. See ``Lint.errors``."""
+        with trio.move_on_after(seconds):
+            files = await trio.to_thread.run_sync(self._existing, paths, abandon_on_cancel=True)
+            outcomes = await self._run_all(await self._plan(files, quick=True), seconds) if files else []
+            return [each for outcome in outcomes for each in outcome.found if each.severity == "error"]
+        return []
+
+    def _existing(self, names: Iterable[str | Path]) -> list[Path]:
         found: dict[Path, Any] = {}
         for name in names:
             try:
-                path = self.session.workspace.resolve(name.rstrip("."), must_exist=True)
+                path = self.session.workspace.resolve(str(name).rstrip("."), must_exist=True)
             except HilumError:
                 continue
             if path.is_file() and path.stat().st_size <= LARGEST:
                 found[path] = None
         return list(found)[:NAMED]
-
-    async def _errors(self, files: list[Path]) -> str:
-        outcomes = await self._run_all(await self._plan(files, quick=True), GLANCE) if files else []
-        errors = [each for outcome in outcomes for each in outcome.found if each.severity == "error"]
-        return listed(errors, report.SHOWN) if errors else ""

@@ -55,9 +55,13 @@ def open_list(fields: dict[str, Any], name: str, first: bytes = b"") -> bytes:
 
 def join(head: bytes, pieces: Sequence[bytes]) -> bytes:
     """Join a head that ends in an open list, possibly with a first item, and pieces to a whole body."""
-    body = b",".join(piece for piece in pieces if piece)
-    comma = b"" if not body or head.endswith(b"[") else b","
-    return b"".join((head, comma, body, b"]}"))
+    parts = list(filter(None, pieces))
+    if not parts:
+        return head + b"]}"
+    # One copy of what may be megabytes: the ends go to the first and the last piece.
+    parts[0] = b"".join((head, b"" if head.endswith(b"[") else b",", parts[0]))
+    parts[-1] += b"]}"
+    return b",".join(parts)
 
 
 def merge(fields: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import trio
@@ -16,7 +16,21 @@ from hilum_search.running import ripgrep
 if TYPE_CHECKING:
     from hilum import Session
 
-__all__ = ["SearchSettings", "find_paths", "glob_search", "open_session", "provide_tools", "ripgrep", "search_files"]
+    from hilum_search.mentions import Mention, find_mentions
+
+__all__ = [
+    "Mention", "SearchSettings", "find_mentions", "find_paths", "glob_search", "open_session", "provide_tools", "ripgrep",
+    "search_files",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Give what is public in ``hilum_search.mentions``, which is loaded when it is asked for."""
+    if name in ("Mention", "find_mentions"):
+        from hilum_search import mentions
+
+        return getattr(mentions, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @hookimpl

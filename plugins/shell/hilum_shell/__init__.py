@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 import trio
 from hilum import hookimpl
 
-from hilum_shell.services import Services
+from hilum_shell.output import clean
+from hilum_shell.services import Printed, Services
 from hilum_shell.settings import ShellSettings
 from hilum_shell.shell import Shell
 
 if TYPE_CHECKING:
     from hilum import Session
 
-__all__ = ["Services", "Shell", "ShellSettings", "open_session"]
+__all__ = ["Printed", "Services", "Shell", "ShellSettings", "clean", "open_session"]
 
 
 @hookimpl

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 import trio
 from hilum import Agent, Block, Process, StoreError, ToolError, errors, events, hookimpl
 
-from hilum_shell.output import Spool
+from hilum_shell.output import Spool, clean
 from hilum_shell.service import Service
 from hilum_shell.settings import ShellSettings
 
@@ -22,6 +22,29 @@ GRACE = 0.15
 ENDED = 20
 """How many services that have ended can still be read."""
 STARTED, OVER = "shell.service_started", "shell.service_ended"
+
+
+class Printed(NamedTuple):
+    """The end of what a command has printed.
+
+    Attributes:
+        title: The command, short and on one line.
+        state: ``running``, ``exited`` or ``stopped``.
+        text: Its output, without escapes.
+        heard: When it printed last, on trio's clock.
+        call: Id of the call whose result has this output, too; empty for a service.
+    """
+
+    title: str
+    state: str
+    text: str
+    heard: float
+    call: str = ""
+
+
+def _end(data: bytes, limit: int) -> str:
+    """Give the last characters of an output."""
+    return clean(data.decode(errors="replace")).strip("\n")[-limit:]
 
 
 @attrs.define(eq=False)
@@ -39,6 +62,8 @@ class Services:
     session: Session
     nursery: trio.Nursery
     settings: ShellSettings
+    last: tuple[Service, str] | None = attrs.field(default=None, init=False)
+    """The last command that ended in the foreground, and the id of its call."""
     _all: dict[str, Service] = attrs.Factory(dict)
     _count: int = 0
     _remembered: bool = False
@@ -105,6 +130,26 @@ class Services:
         if self._all[name].state == "running":
             self._all[name].knowing.add(agent)
         return self._all[name]
+
+    def printed(self, agent: str, limit: int) -> list[Printed]:
+        """Give the ends of what commands have printed: of services what an agent has not read, and of the last other command.
+
+        Args:
+            agent: Name of the agent.
+            limit: Most characters of each.
+
+        Returns:
+            Those that printed something; the one that printed last is the last. An agent's reading goes on where it was.
+        """
+        found = []
+        for service in self._all.values():
+            new = max(service.cursors.get(agent, 0), service.spool.end - 4 * limit)  # a character has up to four bytes
+            if text := _end(service.spool.read(new), limit):
+                found.append(Printed(service.title, service.state, text, service.heard))
+        if self.last and (text := _end(self.last[0].spool.read(self.last[0].spool.end - 4 * limit), limit)):
+            service, call = self.last
+            found.append(Printed(" ".join(service.command.split())[:80], service.state, text, service.heard, call))
+        return sorted(found, key=lambda each: each.heard)
 
     async def _see_off(self, service: Service, limit: float | None) -> None:
         """Wait for a service's end, and bring it about when its time is over; then write it down."""

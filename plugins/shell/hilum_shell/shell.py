@@ -107,6 +107,7 @@ class Shell(Services):
             if not service.id:  # it ends with the call, however that ends
                 with trio.CancelScope(shield=True):
                     await service.stop("the call was stopped", GRACE)
+                self.last = service, call.id
 
     async def _first_look(self, service: Service, timeout: float | None) -> Output:
         """Make a service of a command that has just started, and tell if it ends at once."""

@@ -147,6 +147,26 @@ def test_a_missing_closing_fence_is_told_and_the_keys_are_read():
     assert "1: The front matter is not closed" in messages(document)
 
 
+@pytest.mark.parametrize(
+    "gap", ["# Title\n\n> Said.\n", "\nText: none.\n" * 2, "\n## A\n\n- one\n- two\n" + "x\n" * 40_000]
+)
+def test_a_forgotten_fence_before_a_line_across_the_page_is_told(gap):
+    document = read(f"---\nalwaysApply: false\ndescription: 'Java: style'\n{gap}\n---\n\n## More\n")
+    if "Text: none" in gap:  # it could be a key
+        assert document.problems
+        return
+    assert document.fields == {"alwaysApply": "false", "description": "Java: style"}
+    assert document.body == f"{gap}\n---\n\n## More\n"
+    assert document.line == 4
+    assert "1: The front matter is not closed" in messages(document)
+
+
+def test_comments_and_blank_lines_in_front_matter_are_no_body():
+    document = read("---\nname: x\n\n# about it\ndescription: y\n# the end\n\n---\nB\n")
+    assert document.fields == {"name": "x", "description": "y"}
+    assert (document.body, document.problems) == ("B\n", ())
+
+
 @pytest.mark.parametrize("whole", ["---\n\nSome text.\n", "---\n# Title\n", "---", "---\nJust: a sentence", "--- \n"])
 def test_a_line_across_the_page_is_no_front_matter_but_is_told(whole):
     document = read(whole)

@@ -308,6 +308,7 @@ async def test_no_tool_touches_hilums_own_folders(bench, tmp_path):
         ("run_terminal_cmd", {"command": "echo > config/permissions.toml"}),
         ("run_terminal_cmd", {"command": "hilum permissions allow '*'"}),
         ("run_terminal_cmd", {"command": "timeout 5 hilum trust"}),
+        ("run_terminal_cmd", {"command": "hilum skills add owner/name"}),
     ):
         result = await kit.call(name, **arguments)
         assert result.code == E_DENIED, (name, arguments)

@@ -78,6 +78,25 @@ class Changes:
         """
         return self._fold().ledger.select(scope, name)
 
+    def recent(self, limit: int) -> list[tuple[str, float]]:
+        """Give the paths that were changed last in this session, newest first, with the Unix time of the change in seconds.
+
+        Args:
+            limit: Most paths.
+
+        Returns:
+            Paths relative to the workspace; what is deleted or undone since is left out.
+        """
+        ledger = self._fold().ledger
+        last: dict[str, float] = {}  # by path; 0 for what is gone
+        for record in reversed(ledger.records.values()):
+            for change in ledger.left(record) if record.tool != "undo" else ():
+                is_file = change.after is not None and change.after.kind == "file"
+                last.setdefault(change.path, record.at if is_file else 0.0)
+            if len(last) >= 10 * limit:  # a long session is not read to its beginning
+                break
+        return [(unspell(path), at) for path, at in last.items() if at][:limit]
+
     async def diff(self, scope: Scope = "run", name: str = "") -> list[Shown]:
         """Give what a call, turn, run or the session changed, each path once, as unified diffs. Takes what ``records`` does."""
         from hilum_files.journal.show import shown  # with the first diff

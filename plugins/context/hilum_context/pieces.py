@@ -1,0 +1,87 @@
+"""A piece of context: what it is, where it is from, what it costs; and how a text is cut to what it may cost."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+from hilum import Block
+
+TYPES = ("open_file", "cursor_nearby", "linter", "terminal", "recent_edit", "search_result")
+"""What there is, best first."""
+TAGS = {
+    "open_file": "open_file",
+    "cursor_nearby": "cursor_context",
+    "linter": "linter_errors",
+    "terminal": "terminal_output",
+    "recent_edit": "recently_edited",
+    "search_result": "search_result",
+}
+# Where the kernel must leave something out: what other plugins say of the session stands between the user's own view and
+# what was merely found.
+_PRIORITY = dict(zip(TYPES, (9, 8, 7, 6, 0, -1), strict=True))
+_BYTES_PER_TOKEN = 3.5  # as the kernel counts, which has the last word on what fits
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
+_CLOSING = re.compile(rf"<(?=\s*/\s*(?:{'|'.join(TAGS.values())})\b)", re.IGNORECASE)
+
+
+def estimate(text: str) -> int:
+    """Estimate the tokens of a text."""
+    return int(len(text.encode()) / _BYTES_PER_TOKEN) + 1
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """A block before it is one.
+
+    Args:
+        type: One of ``TYPES``.
+        text: The text.
+        path: The file, as it is shown.
+        line: The line it is about; 0 for none.
+        source: Where it is from, in words: ``editor``, ``disk``, ``journal``, ``git`` …
+    """
+
+    type: str
+    text: str
+    path: str = ""
+    line: int = 0
+    source: str = ""
+
+    @property
+    def tokens(self) -> int:
+        """What it costs, its tag included."""
+        return estimate(f"<{TAGS[self.type]} path='{self.path}' line='{self.line}'>{self.text}</{TAGS[self.type]}>")
+
+    def block(self) -> Block:
+        """Give what the kernel takes. Nothing in it can end its tag, or add to it."""
+        path = "".join(_ESCAPES.get(char, char if char.isprintable() else "?") for char in self.path)
+        return Block(TAGS[self.type], _CLOSING.sub(r"<\\", self.text), path, self.line, _PRIORITY[self.type])
+
+    def about(self) -> dict[str, object]:
+        """Give what the event tells of it."""
+        facts = {"type": self.type, "path": self.path, "line": self.line, "tokens": self.tokens, "source": self.source}
+        return {name: value for name, value in facts.items() if value}
+
+
+def cut(text: str, tokens: int, total: int | None = None) -> tuple[str, int]:
+    """Cut a text to what it may cost, at the end of a line where there is one.
+
+    Args:
+        text: The text, from the file's first line on.
+        tokens: Most tokens, the notice that it is cut included.
+        total: Lines of the whole file, if the text is not all of it already.
+
+    Returns:
+        The text, with a notice if it is cut, and how many lines of it are whole.
+    """
+    lines = text.count("\n") + (not text.endswith("\n")) if text else 0
+    if total is None and estimate(text) <= tokens:
+        return text, lines
+    room = max(int((tokens - 30) * _BYTES_PER_TOKEN), 0)  # 30 for the notice
+    kept = text.encode()[:room].decode(errors="ignore")
+    if len(kept) < len(text) or total is not None:
+        head = kept[: kept.rfind("\n") + 1]
+        kept = head or kept
+    whole = kept.count("\n")
+    shown = f"lines 1-{whole}" if whole else "the beginning of line 1"
+    return f"{kept.rstrip(chr(10))}\n[Cut: {shown} of {total or lines:,}; read_file shows the rest.]", whole

@@ -1,0 +1,48 @@
+"""The files that are open in the user's editor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hilum_context.look import Look, Source
+from hilum_context.pieces import Piece, cut
+from hilum_context.texts import LeftOut, Text
+
+MOST = 3
+SHARE = 0.3
+"""Part of what is left that one file may take."""
+ROOM = 50
+"""Tokens that are too few for a file."""
+
+
+class OpenFiles(Source[list[tuple[Text, str]]]):
+    """Three files, each with at most a part of what is left."""
+
+    type, switch = "open_file", "open_files"
+
+    async def find(self, look: Look) -> list[tuple[Text, str]]:
+        """Read them: the first three that can be sent, each with where its text is from."""
+        found: dict[str, tuple[Text, str]] = {}
+        for file in look.open_files:
+            if len(found) == MOST:
+                look.leave_out(self.type, file.path, f"{MOST} open files are sent")
+                continue
+            try:
+                text = await look.texts.head(file.path, file.text)
+            except LeftOut as why:
+                look.leave_out(self.type, file.path, why, said=True)
+                continue
+            found.setdefault(text.path, (text, "disk" if file.text is None else "editor"))
+        return list(found.values())
+
+    def give(self, look: Look, found: list[tuple[Text, str]]) -> Iterator[Piece]:
+        """Cut each to what it may take."""
+        for text, source in found:
+            room = min(int(SHARE * look.left), look.settings.open_file_tokens)
+            if room < ROOM:
+                look.leave_out(self.type, text.path, "no tokens are left for it", said=True)
+                continue
+            frame = 25 + len(text.path) // 3  # tokens of its tag
+            shown, lines = cut("\n".join(text.lines), room - frame, None if text.whole else text.total)
+            look.covered[text.path] = lines
+            yield Piece(self.type, shown, text.path, source=source)

@@ -1,0 +1,51 @@
+"""Asking a model on behalf of an agent, beside its conversation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+from hilum import AssistantMessage, Layer, ModelError, Text, UserMessage
+from hilum.events import ModelUsed
+from hilum.models import Done, Request
+
+if TYPE_CHECKING:
+    from hilum import Agent
+
+
+async def ask(agent: Agent, name: str, instructions: str, text: str, *, purpose: str) -> AssistantMessage:
+    """Ask a model one thing, once. What it uses counts to the agent's run.
+
+    Args:
+        agent: For whom.
+        name: The model, ``provider/name`` or a role.
+        instructions: The system prompt.
+        text: What to answer.
+        purpose: What for, as the log says it.
+
+    Returns:
+        The whole answer.
+
+    Raises:
+        HilumError: There is no such model, or it did not answer.
+    """
+    session = agent.session
+    model = session.kernel.router.model(name)
+    wire, layers, message = model.wire, (Layer(0, purpose, instructions),), UserMessage((Text(text, "kernel"),))
+    body = wire.body(wire.head(layers, ()), [wire.message(message)])
+    request = Request(body, layers, (), (message,), session.id, f"{agent.name}/{purpose}")
+    began, silence = trio.current_time(), session.options.silence
+    with trio.move_on_after(silence) as patience:
+        async with model.stream(request) as chunks:
+            async for chunk in chunks:
+                patience.deadline = trio.current_time() + silence
+                if isinstance(chunk, Done):
+                    usage, price = chunk.usage, model.info.price
+                    if usage.cost is None and price is not None:
+                        usage = msgspec.structs.replace(usage, cost=price.cost(usage))
+                    seconds = trio.current_time() - began
+                    agent.emit(ModelUsed(model=model.info.name, purpose=purpose, usage=usage, seconds=seconds))
+                    return chunk.message
+    why = f"sent nothing for {silence:g} seconds" if patience.cancelled_caught else "broke off its answer"
+    raise ModelError(f"{model.info.name} {why}.", kind="timeout" if patience.cancelled_caught else "broken")

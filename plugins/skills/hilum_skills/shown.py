@@ -1,0 +1,138 @@
+"""Skills for the terminal and as data: what files say is written so that a terminal obeys none of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from hilum_skills.catalog import Catalog, Entry
+from hilum_skills.clones import Clones
+from hilum_skills.layers import estimate
+from hilum_skills.source import Source
+
+# What a terminal would obey, and what makes text look other than it is; a tab and a newline may stay.
+_HARMFUL = (
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+_STATES = {"on": "on", "off": "off", "untrusted": "NOT TRUSTED", "hidden": "hidden", "broken": "BROKEN"}
+MOST_DESCRIPTION = 150
+
+
+def neutral(text: str) -> str:
+    """Write text so that a terminal shows all of it and obeys none."""
+    if text.isascii() and text.isprintable():
+        return text
+    return re.sub(_HARMFUL, lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def say(text: str, *, data: bool = False) -> None:
+    """Print.
+
+    Args:
+        text: What to print.
+        data: It is JSON: what a terminal would obey is escaped as JSON has it.
+    """
+    text = re.sub(_HARMFUL, lambda match: json.dumps(match[0])[1:-1], text) if data else neutral(text)
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, errors="backslashreplace").decode(encoding))
+
+
+def row(entry: Entry) -> str:
+    """One skill in two lines."""
+    skill = entry.skill
+    why = f" ({entry.reason})" if entry.state in ("hidden", "broken") else ""
+    description = skill.description.replace("\n", " ")
+    if len(description) > MOST_DESCRIPTION:
+        description = description[: MOST_DESCRIPTION - 1] + "…"
+    by_user = "" if skill.by_model else "; only when you name it"
+    problems = f"; {len(skill.problems)} problems" if skill.problems and not skill.error else ""
+    return f"  {skill.name}  [{_STATES[entry.state]}{by_user}{problems}]{why}\n      {description}".rstrip()
+
+
+def rows(catalog: Catalog, known: Sequence[Source], clones: Clones) -> Iterator[str]:
+    """All skills by source, then what is wrong."""
+    if not catalog.entries and not known:
+        yield "There are no skills. hilum skills add owner/name fetches some; hilum skills --help tells more."
+    names = list(dict.fromkeys([*(entry.source for entry in catalog.entries), *(source.text for source in known)]))
+    by_name = {source.text: source for source in known}
+    for name in names:
+        clone = clones.find(by_name[name]) if name in by_name and by_name[name].kind == "git" else None
+        fetched = f"  ({clone.commit[:10]}, {time.strftime('%Y-%m-%d', time.localtime(clone.at))})" if clone else ""
+        missing = (
+            "  (not fetched yet: hilum skills update)" if name in {source.text for source in catalog.missing} else ""
+        )
+        yield f"{name}{fetched}{missing}"
+        yield from (row(entry) for entry in catalog.entries if entry.source == name)
+    for complaint in catalog.complaints:
+        yield f"! {complaint}"
+    if catalog.untrusted:
+        yield "! Skills of this project are off until you trust it: hilum trust"
+
+
+def page(entry: Entry) -> str:
+    """Everything about one skill."""
+    skill = entry.skill
+    facts = [("from", entry.source), ("file", str(skill.file)), ("state", _STATES[entry.state]), ("reason", entry.reason),
+             ("tools", f"{', '.join(skill.allowed_tools)} (named by the skill; no approval of anything)"
+              if skill.allowed_tools else "")]  # fmt: skip
+    facts += [
+        (key, str(value)) for key, value in skill.fields.items() if key not in ("name", "description", "allowed-tools")
+    ]
+    lines = [skill.name, f"  {skill.description}", *(f"  {key}: {value}" for key, value in facts if value)]
+    lines += [f"  ! line {problem.line}: {problem.message}" for problem in skill.problems]
+    files = skill.resources()
+    lines += ["  files:", *(f"    {name}" for name in files[:100])] if files else []
+    return "\n".join([*lines, "", skill.body])
+
+
+def about(entry: Entry, *, body: bool = False) -> dict[str, Any]:
+    """One skill as plain data."""
+    skill = entry.skill
+    found = {
+        "name": skill.name, "description": skill.description, "source": entry.source, "kind": entry.kind,
+        "state": entry.state, "reason": entry.reason, "file": str(skill.file), "tokens": estimate(skill.body),
+        "allowed_tools": list(skill.allowed_tools), "by_model": skill.by_model,
+        "problems": [problem._asdict() for problem in skill.problems],
+    }  # fmt: skip
+    return found | {"fields": skill.fields, "files": skill.resources(), "body": skill.body} if body else found
+
+
+def listed(catalog: Catalog, known: Sequence[Source], clones: Clones) -> dict[str, Any]:
+    """Everything as plain data."""
+    repositories = []
+    for source in known:
+        clone = clones.find(source) if source.kind == "git" else None
+        repositories.append(
+            {"source": source.text, "kind": source.kind, "where": source.where, "ref": source.ref, "path": source.path,
+             "commit": clone.commit if clone else "", "fetched": clone.at if clone else None}
+        )  # fmt: skip
+    skills = [about(entry) for entry in catalog.entries]
+    return {"skills": skills, "sources": repositories, "problems": list(catalog.complaints)}
+
+
+@contextmanager
+def progress(name: str) -> Iterator[Callable[[str], None]]:
+    """Show how far something is, on standard error: in place on a terminal, else one line for each thing begun."""
+    terminal, last, width = sys.stderr.isatty(), "", 0
+
+    def step(words: str) -> None:
+        nonlocal last, width
+        text = neutral(f"{name}: {words}")
+        if terminal:
+            print(f"\r{text.ljust(width)}", end="", file=sys.stderr, flush=True)
+            width = len(text)
+        elif words.partition(" ")[0] != last:
+            last = words.partition(" ")[0]
+            print(text, file=sys.stderr, flush=True)
+
+    try:
+        yield step
+    finally:
+        if terminal and width:
+            print("\r" + " " * width + "\r", end="", file=sys.stderr, flush=True)

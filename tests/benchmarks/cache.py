@@ -1,0 +1,163 @@
+"""How much of a long session's prompts a provider's cache can hold: ``python tests/benchmarks/cache.py``.
+
+A session of 20 runs and 300 turns over HTTP, with all plugins, over all four wire formats; 12 times a rule is edited or a
+skill switched in the middle of a run, every few turns a note on the todo list comes, two trims are made. The bytes of each
+request are put in the order in which providers cache them (tools, system, messages); what the next request begins with is
+kept. Each break must be explained by the log: by a trim, or by the layers and tools that it names as changed.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import hilum
+import trio
+from hilum import hookimpl, tool
+from hilum.discovery import entry_points
+from hilum.events import LayersSealed, ModelStarted, Trimmed
+from hilum.messages import AssistantMessage, Layer, Text, ToolCall
+from hilum_replay import WireRequest, serve
+
+APIS = {"chat": "/v1", "responses": "/v1", "anthropic": "", "gemini": "/v1beta"}
+RUNS, TURNS = 20, 15
+EDITS = {n * 24 + 5 for n in range(12)}
+TRIMS = {7, 14}
+SUMMARY = "\n".join(
+    f"## {name}\nWhat src/app.py needs.\n" for name in ("Goal", "Decisions", "Files", "Facts", "Open work")
+)
+
+
+@tool(risk="read", effect="pure")
+async def look(number: int) -> str:
+    """Look at something."""
+    return f"Saw {number}.\n" + "    total += value  # and so on, as files go\n" * (5 + number % 30)
+
+
+class Changing:
+    """Rules that are edited, skills that are switched, a todo list that moves on."""
+
+    turn = 0
+
+    @hookimpl
+    def provide_tools(self):  # type: ignore[no-untyped-def]
+        return [look]
+
+    @hookimpl
+    def build_prompt_layer(self):  # type: ignore[no-untyped-def]
+        edits = sum(edit <= self.turn for edit in EDITS)
+        rules = "Rules of the project.\n" + "Keep functions short.\n" * 40 + f"Edited {edits // 2} times."
+        skills = "Skills:\n" + "".join(f"- skill {n}: does something\n" for n in range(10 + (edits + 1) // 2 % 2))
+        return [Layer(40, "rules", rules), Layer(50, "skills", skills)]
+
+    @hookimpl
+    def remind(self):  # type: ignore[no-untyped-def]
+        self.turn += 1
+        return f"Todo: item {self.turn // 4} is in progress." if self.turn % 4 == 0 else None
+
+
+async def bodies_of(api: str) -> tuple[list[bytes], list[Any]]:
+    """Run the session; give the bodies of the agent's requests, and the events."""
+    number = 0
+
+    def script(asked: WireRequest) -> AssistantMessage | str:
+        nonlocal number
+        if b"You summarize the earlier part" in server.bodies[-1]:
+            return SUMMARY
+        number += 1
+        if number % TURNS == 0:
+            return "Done."
+        return AssistantMessage(
+            (Text(f"Turn {number}.", "model"), ToolCall(f"call-{number:05}", "look", f'{{"number":{number}}}'))
+        )
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(work := f"{folder}/work")
+        async with serve(script, keep=10_000) as server:
+            os.environ |= {"HILUM_DATA": f"{folder}/own", "HILUM_CONFIG": f"{folder}/own"}
+            provider = {"base_url": server.url + APIS[api], "api": api}
+            settings = {"model": "lab/m", "models.providers": {"lab": provider}, "turns": TURNS + 1}
+            settings["models.models"] = {
+                "lab/m": {"window": 400_000}
+            }  # so that only those trims come that are asked for
+            async with (
+                hilum.open_kernel([*entry_points("hilum"), Changing()], settings=settings) as kernel,
+                kernel.open_session(work) as session,
+            ):
+                for run in range(RUNS):
+                    if run in TRIMS:
+                        session.trim()
+                    ended = await session.run("Look around, and see what the total is made of.")
+                    assert ended.state == "completed", ended
+                events = list(await kernel.store.read(session.id, 0, 100_000))
+            assert not server.failures
+            return [body for body in server.bodies if b"You summarize the earlier part" not in body], events
+
+
+def ordered(body: bytes) -> bytes:
+    """The bytes of a request in the order of caching: tools, system, messages."""
+    data = json.loads(body)
+    messages = data.get("messages") or data.get("input") or data.get("contents")
+    system = [m for m in messages if m.get("role") == "system"] or [
+        data.get(key) for key in ("system", "instructions", "systemInstruction")
+    ]
+    said = [m for m in messages if m.get("role") != "system"]
+    return "".join(json.dumps(part, ensure_ascii=False)[:-1] for part in (data.get("tools"), system, said)).encode()
+
+
+def kept(before: bytes, after: bytes) -> int:
+    """How many bytes of a request the next one begins with."""
+    if after.startswith(before):
+        return len(before)
+    low, high = 0, min(len(before), len(after))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if before[:middle] == after[:middle] else (low, middle - 1)
+    return low
+
+
+def causes(events: list[Any]) -> list[str]:
+    """For each request why the prompt before it was built anew, empty if it was not; and what changed."""
+    found, why, trimmed = [], "", ""
+    for event in events:
+        if isinstance(event, Trimmed):
+            trimmed = f"trim ({event.cause})"
+        elif isinstance(event, LayersSealed):
+            why = trimmed or (f"{event.cause}: {', '.join(event.changed)}" if event.changed else "")
+        elif isinstance(event, ModelStarted):
+            found.append(why)
+            why = trimmed = ""
+    return found
+
+
+async def main() -> None:
+    """Print the table."""
+    shares = []
+    print("wire format   requests   within runs   all    bar            breaks: by cause, unexplained")
+    for api in APIS:
+        bodies, events = await bodies_of(api)
+        why, sent = causes(events), [ordered(body) for body in bodies]
+        assert len(why) == len(sent), (len(why), len(sent))
+        total, same, inside, whole, broken, unexplained = 0, 0, 0, 0, Counter[str](), 0
+        for number, (before, after) in enumerate(pairwise(sent), 1):
+            found = kept(before, after)
+            total, same = total + len(before), same + found
+            if number % TURNS:
+                inside, whole = inside + len(before), whole + found
+            if found < len(before):
+                broken[why[number]] += 1
+                unexplained += not why[number]
+        shares.append((whole / inside, same / total, unexplained))
+        told = "; ".join(f"{count} × {cause}" for cause, count in broken.items())
+        print(
+            f"{api:14}{len(sent):8}{whole / inside:13.2%}{same / total:9.2%}   100 %, 95 %   {told}; {unexplained}",
+            flush=True,
+        )
+    sys.exit(any(inside < 1 or all_ < 0.95 or unexplained for inside, all_, unexplained in shares))
+
+
+if __name__ == "__main__":
+    trio.run(main)
