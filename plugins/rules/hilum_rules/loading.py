@@ -67,7 +67,7 @@ class Loader:
 
     def parse(self, path: Path, dialect: str, fence: Workspace) -> Parsed | str:
         """Read and take apart a file, or say why it cannot be read."""
-        now = stamp(path)
+        now = self._stamps[path] = stamp(path)
         known = self._parsed.get((path, dialect))
         if (
             isinstance(known, Parsed)
@@ -75,7 +75,6 @@ class Loader:
             and known.read_at - known.source.stamp.modified > RACY
         ):
             return known
-        self._stamps[path] = now
         try:
             source = read(path, fence, self.limit)
         except Unread as error:
@@ -114,6 +113,14 @@ class Loader:
                     self._parsed[key] = attrs.evolve(known, source=source, read_at=time.time_ns())
                     break
         return not same
+
+    def begin(self) -> None:
+        """Begin to read a set of files: those that are not read again are watched no more."""
+        self._stamps = {}
+
+    def end(self) -> None:
+        """Forget the files that were not read again."""
+        self._parsed = {key: parsed for key, parsed in self._parsed.items() if key[0] in self._stamps}
 
     # --- files together -----------------------------------------------------------------------------------------------
 
