@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import hilum_rules
 import trio
-from hilum.context import tokens
+from hilum.context import estimate
 from hilum.testing import open_bench
 from hilum_rules import RulesSettings, load_rules
 from hilum_rules.current import Current
@@ -135,7 +135,7 @@ def main() -> None:
         big.write_text("- A rule among many others that are as long.\n" * 230_000)
         median, _ = milliseconds(lambda: load_rules(big), 5)
         show(f"a file of {big.stat().st_size / 1e6:.0f} MB, read up to the limit", f"{median:.0f} ms")
-    show("the reminder after each round", f"{tokens(len(REMINDER.encode()))} tokens", "60")
+    show("the reminder after each round", f"{estimate(REMINDER)} tokens", "60")
 
 
 if __name__ == "__main__":

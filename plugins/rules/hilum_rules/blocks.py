@@ -16,15 +16,17 @@ from hilum_rules.comments import Fences
 
 Kind = Literal["heading", "item", "row", "text", "code", "tag", "line"]
 
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?)|((?:(?<=##)[^#\s!]|[\u3000-\U0010ffff]).*?))?(?:[ \t]+#+)?[ \t]*$")
+# No expression here looks at a part of a line twice (``*+`` gives nothing back): a line may be as long as the whole file.
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:(?=[ \t]|$)|(?<=##)(?=[^#\s!])|(?=[\u3000-\U0010ffff]))")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
-_LINE = re.compile(r"[ \t]*(?:([-*_])(?:[ \t]*\1){2,}|=+)[ \t]*$")
+_LINE = re.compile(r"[ \t]*+(?:([-*_])(?:[ \t]*+\1){2,}+|=+)[ \t]*+$")
 _ITEM = re.compile(
-    r"([ \t]*)((?:[-*+•‣◦·–]|\d{1,9}[.)]|[a-zA-Z][)])(?=[ \t]|$)|\d{1,3}[、．）]|[（(]\d{1,3}[）)])([ \t]*)(.*)$"
+    r"([ \t]*)((?:[-*+•‣◦·–]|\d{1,9}[.)]|[a-zA-Z][)])(?=[ \t]|$)|\d{1,3}(?:[、．）]|，(?!\d))|[（(]\d{1,3}[）)])([ \t]*)(.*)$"
 )
-_ROW = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_ROW = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$")
 _TAG = re.compile(r"[ \t]*<(/?)([A-Za-z][\w.:-]*)(?:\s[^<>]*)?(/?)>[ \t]*$")
 _QUOTE = re.compile(r" {0,3}>[ ]?")
+_LABEL = re.compile(r"(\*\*|__)[^*_\n]{1,60}(?:[:：]\1|\1[ \t]*[:：])")
 _VOID = frozenset(
     {"br", "hr", "img", "p", "div", "center", "summary", "details", "a", "b", "i", "picture", "source", "sub"}
 )
@@ -72,6 +74,7 @@ class _Reader:
         self.indents: list[int] = []  # of the list items that are open, outermost first
         self.blank = True
         self.head: list[str] = []  # the cells of the head of a table
+        self.head_at = 0  # its line, 0 once a row follows
 
     def read(self) -> Iterator[Block]:
         for number, given in enumerate(self.lines, 1):
@@ -80,12 +83,14 @@ class _Reader:
                 self.quoted = self.quoted if self.code else given[: len(given) - len(line)].count(">")
                 yield from self.fence(number, line)
             elif not line.strip():
-                self.blank, self.head = True, []
+                yield from self.end_table()
+                self.blank = True
                 if not self.indents:
                     yield from self.close()
             else:
                 yield from self.plain(number, line)
                 self.blank = False
+        yield from self.end_table()
         yield from self.close()
         if self.code:
             yield Block("code", self.code_at, "\n".join(self.code), -1)
@@ -98,6 +103,12 @@ class _Reader:
             yield Block(kind, self.part_at, f"{first}\n{rest}".strip(), max(len(self.indents) - 1, 0))
         self.part = []
 
+    def end_table(self) -> Iterator[Block]:
+        """End the table that is open; its head stands for itself if there are no rows."""
+        if self.head and self.head_at:
+            yield Block("text", self.head_at, "; ".join(filter(None, self.head)))
+        self.head = []
+
     def leave(self) -> Iterator[Block]:
         """End the list that is open."""
         yield from self.close()
@@ -106,7 +117,8 @@ class _Reader:
     def fence(self, number: int, line: str) -> Iterator[Block]:
         """Take a line of fenced code. Code in a list item stays in its text."""
         if not self.code:
-            self.code_at, self.head = number, []
+            self.code_at = number
+            yield from self.end_table()
             self.in_item = bool(self.indents) and (_width(line) > self.indents[0] or not self.blank)
             if not self.in_item:
                 yield from self.leave()
@@ -124,17 +136,18 @@ class _Reader:
         following = _unquoted(self.lines[number]) if number < len(self.lines) else ""
         if self.head:
             if "|" in line:
-                if not (_ROW.match(line) and "-" in line):
-                    yield Block("row", number, _named(self.head, _cells(line)))
+                if not (_ROW.match(line) and "-" in line) and (row := _named(self.head, _cells(line))):
+                    self.head_at = 0
+                    yield Block("row", number, row)
                 return
-            self.head = []
+            yield from self.end_table()
         if "|" in line and "|" in following and _ROW.match(following) and not _ITEM.match(line):
             yield from self.leave()
-            self.head = _cells(line)
+            self.head, self.head_at = _cells(line), number
             yield Block("line", number, line.strip())
         elif match := _HEADING.match(line):
             yield from self.leave()
-            title = match[2] or match[3]
+            title = _title(line[match.end() :])
             yield Block("heading", number, title, len(match[1])) if title else Block("line", number, line.strip())
         elif self.underlined(line):
             yield Block("heading", self.part_at, self.part[0].strip(), 1 if "=" in line else 2)
@@ -181,7 +194,17 @@ class _Reader:
             self.part_at = number
         elif self.blank:
             self.part.append("")
+        elif not self.indents and _LABEL.match(line) and _LABEL.match(self.part[0]):
+            yield from self.close()  # "**Do**: this", and on the next line "**Ask**: that"
+            self.part_at = number
         self.part.append(line.rstrip())
+
+
+def _title(text: str) -> str:
+    """The text of a heading, without the marks that may close it: ``## Title ##``."""
+    text = text.strip()
+    open_end = text.rstrip("#")
+    return open_end.rstrip() if not open_end or open_end[-1] in " \t" else text
 
 
 def _unquoted(line: str, most: int = 99) -> str:

@@ -6,10 +6,10 @@ They are taken out, and that is told; one that begins with ``enforce:`` is a lin
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 _FENCE = re.compile(r"(?:[ \t>]|[-*+] |\d{1,9}[.)] )*(`{3,}(?!.*`)|~{3,})")
-_SPAN = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 
 
 class Fences:
@@ -29,6 +29,30 @@ class Fences:
         if found and found[1].startswith(self.mark) and not line[found.end() :].strip():
             self.mark = ""
         return True
+
+
+def spans(line: str) -> Iterator[tuple[int, int]]:
+    """Give where spans of code begin and end: from a run of backticks to the next one of the same length."""
+    runs = [match.span() for match in re.finditer("`+", line)]
+    partners: dict[int, int] = {}
+    closing = [0] * len(runs)
+    for index in range(len(runs) - 1, -1, -1):
+        length = runs[index][1] - runs[index][0]
+        closing[index] = partners.get(length, 0)
+        partners[length] = index
+    index = 0
+    while index < len(runs):
+        if closing[index]:
+            yield runs[index][0], runs[closing[index]][1]
+        index = (closing[index] or index) + 1
+
+
+def without_spans(line: str) -> str:
+    """Put spaces in the place of spans of code."""
+    kept, at = "", 0
+    for begins, ends in spans(line) if "`" in line else ():
+        kept, at = f"{kept}{line[at:begins]}{' ' * (ends - begins)}", ends
+    return kept + line[at:]
 
 
 class Comment(NamedTuple):
@@ -70,7 +94,7 @@ def without_comments(given: list[str]) -> tuple[list[str], list[Comment]]:
 
 def _inline(line: str, number: int, found: list[Comment]) -> tuple[str, int]:
     """Take out the comments that end on their line; gives what is left, and where one begins that goes on, or -1."""
-    plain = _SPAN.sub(lambda code: " " * len(code[0]), line) if "`" in line else line
+    plain = without_spans(line)
     kept, at = "", 0
     while (start := plain.find("<!--", at)) >= 0:
         kept += line[at:start]

@@ -88,6 +88,7 @@ class Current:
         found = [one for one in self._found(looking) if not self._skipped(one)]
         # Taken before the files are read: what changes meanwhile is seen at the next look.
         self._stamps = {folder: stamp(folder) for folder in looking.watched}
+        self.loader.begin()
         read = self.loader.load(one for one in found if one.origin == "user")
         files = [*read, *self.loader.texts(self.settings.text)]
         files += self.loader.load(one for one in found if one.origin != "user")
@@ -97,9 +98,11 @@ class Current:
             if file.rules:
                 numbers.setdefault(file.path, len(numbers) + 1)
         problems = [*looking.problems, *kept_out, *(problem for file in files for problem in file.problems)]
-        self.snapshot = Snapshot(tuple(files), (), Bundle(), tuple(dict.fromkeys(problems)), numbers)
-        self.play(self.touched)
-        self._settle()
+        self.loader.end()
+        # Set once and whole: a call may be judged by it while this thread is at work.
+        new = Snapshot(tuple(files), (), Bundle(), tuple(dict.fromkeys(problems)), numbers)
+        self._play(new.files, self.touched)
+        self.snapshot = self._settled(new)
 
     def _found(self, looking: Looking) -> Iterator[Found]:
         yield from looking.user(self.settings.homes)
@@ -165,8 +168,8 @@ class Current:
         before = self.snapshot.bundle.source_hash
         if self._opened(folders):
             self._load()
-        elif self.play(new):
-            self._settle()
+        elif self._play(self.snapshot.files, new):
+            self.snapshot = self._settled(self.snapshot)
         return self.snapshot.bundle.source_hash != before
 
     def _opened(self, folders: Iterable[PurePosixPath]) -> bool:
@@ -187,11 +190,9 @@ class Current:
             if folder.parts and folder.parts[0] != ".git" and is_folder(self.where.workspace / folder):
                 yield folder
 
-    def play(self, paths: Iterable[str]) -> bool:
+    def _play(self, files: Iterable[RulesFile], paths: Iterable[str]) -> bool:
         """Put files into play whose globs match, or that are in hand themselves; says whether any came into play."""
-        waiting = [
-            file for file in self.snapshot.files if file.mode is not Mode.ALWAYS and file.path not in self.playing
-        ]
+        waiting = [file for file in files if file.mode is not Mode.ALWAYS and file.path not in self.playing]
         before = len(self.playing)
         for path in paths if waiting else ():
             self.playing |= {file.path for file in waiting if path == file.path or self._matches(file, path)}
@@ -204,7 +205,7 @@ class Current:
         named -= self.playing
         self.playing |= named
         if named:
-            self._settle()
+            self.snapshot = self._settled(self.snapshot)
         return bool(named)
 
     def _matches(self, file: RulesFile, path: str) -> bool:
@@ -222,14 +223,12 @@ class Current:
             self._matchers[patterns] = GitIgnoreSpec.from_lines(patterns)
         return self._matchers[patterns]
 
-    def _settle(self) -> None:
-        """Make the bundle of what is in play."""
-        files = self.snapshot.files
-        active = tuple(file for file in files if file.mode is Mode.ALWAYS or file.path in self.playing)
+    def _settled(self, snapshot: Snapshot) -> Snapshot:
+        """Give a snapshot with the bundle of what is in play."""
+        active = tuple(file for file in snapshot.files if file.mode is Mode.ALWAYS or file.path in self.playing)
         digest = hashlib.sha256("\n".join(f"{file.path} {file.source_hash}" for file in active).encode()).hexdigest()
         rules = tuple(rule for file in active for rule in file.rules)
-        bundle = Bundle(rules, digest, self.snapshot.problems)
-        self.snapshot = attrs.evolve(self.snapshot, active=active, bundle=bundle)
+        return attrs.evolve(snapshot, active=active, bundle=Bundle(rules, digest, snapshot.problems))
 
 
 def _names(file: RulesFile) -> set[str]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 DEEPEST = 5
 MOST_IMPORTS = 200
 """Imports of all files together; more are not followed."""
+MOST_NAMES = 1_000
+"""Names of all files together that are looked at: a file may hold tens of thousands."""
 _ENDINGS = (".md", ".mdc", ".markdown", ".txt", ".rst", "")
 _IMPORTING = frozenset(
     {"agents", "claude", "claude-rules", "gemini", "copilot", "markdown", "cursorrules", "instructions"}
@@ -53,6 +55,7 @@ class Importing:
         self._problems: list[Problem] = []
         self._sources: list[tuple[Path, str]] = []
         self._count = 0
+        self._names = 0
         self._always = True
 
     def taken(self) -> tuple[list[Problem], list[tuple[Path, str]]]:
@@ -102,6 +105,13 @@ class Importing:
         def told(message: str) -> None:
             self._problems.append(Problem(here.shown, draft.line, f"@{name} {message}"))
 
+        self._names += 1
+        if self._names > MOST_NAMES:
+            if self._names == MOST_NAMES + 1:
+                told(
+                    f"is not imported, nor is what is named after it: more than {MOST_NAMES:,} names are not looked at."
+                )
+            return None
         path = self._path(name, here.real)
         looks_so = name.startswith(("./", "../", "~/", "/")) or Path(name).suffix.lower() in _ENDINGS[:-1]
         real = Path(os.path.realpath(path))

@@ -14,7 +14,7 @@ from hilum import Workspace
 from hilum_rules.fields import Fields, read_fields
 from hilum_rules.importing import Flat, Importing
 from hilum_rules.parsing import Draft, drafts
-from hilum_rules.places import Found, Where, dialect_of, where
+from hilum_rules.places import Found, Where, dialect_of, in_one_line, where
 from hilum_rules.reading import Source, Stamp, Unread, read, stamp
 from hilum_rules.rule import Mode, Problem, Rule, RulesFile, RuleType
 from hilum_rules.sections import meaning, type_of
@@ -67,7 +67,7 @@ class Loader:
 
     def parse(self, path: Path, dialect: str, fence: Workspace) -> Parsed | str:
         """Read and take apart a file, or say why it cannot be read."""
-        now = stamp(path)
+        now = self._stamps[path] = stamp(path)
         known = self._parsed.get((path, dialect))
         if (
             isinstance(known, Parsed)
@@ -75,7 +75,6 @@ class Loader:
             and known.read_at - known.source.stamp.modified > RACY
         ):
             return known
-        self._stamps[path] = now
         try:
             source = read(path, fence, self.limit)
         except Unread as error:
@@ -114,6 +113,14 @@ class Loader:
                     self._parsed[key] = attrs.evolve(known, source=source, read_at=time.time_ns())
                     break
         return not same
+
+    def begin(self) -> None:
+        """Begin to read a set of files: those that are not read again are watched no more."""
+        self._stamps = {}
+
+    def end(self) -> None:
+        """Forget the files that were not read again."""
+        self._parsed = {key: parsed for key, parsed in self._parsed.items() if key[0] in self._stamps}
 
     # --- files together -----------------------------------------------------------------------------------------------
 
@@ -159,7 +166,9 @@ class Loader:
         problems = [Problem(found.shown, line, message) for line, message in parsed.problems]
         more, sources = imported or ([], [])
         digest = _digest(
-            "\n".join([found.shown, parsed.hash, *(f"{path} {hash_}" for path, hash_ in sources)]).encode()
+            "\n".join([found.shown, parsed.hash, *(f"{path} {hash_}" for path, hash_ in sources)]).encode(
+                errors="replace"
+            )
         )
         rules, wrong = self._kept(found, flat, digest)
         problems += wrong
@@ -277,6 +286,10 @@ def load_rules(path: str | Path) -> RulesFile:
     absolute = Path(path).expanduser().absolute()
     places = where(absolute.parent, config_folder())
     found = Found(
-        absolute, str(path), dialect_of(absolute), Workspace("/"), name=absolute.name.split(".")[0]
+        absolute,
+        in_one_line(str(path)),
+        dialect_of(absolute),
+        Workspace("/"),
+        name=in_one_line(absolute.name.split(".")[0]),
     )  # the user named it
     return Loader(places).load([found])[0]

@@ -9,7 +9,7 @@ from itertools import pairwise
 import attrs
 
 from hilum_rules.blocks import Block, blocks
-from hilum_rules.comments import Comment, Fences, without_comments
+from hilum_rules.comments import Comment, Fences, without_comments, without_spans
 from hilum_rules.hidden import reveal
 from hilum_rules.rule import Enforce
 
@@ -17,6 +17,10 @@ _ENFORCE = re.compile(r"[ \t>]*(?:[-*+][ \t]+)?`?enforce[ \t]*[:：][ \t]*(.*?)`
 _BOLD = re.compile(r"(\*\*|__)(?!\s)([^\n]*?)\1[ \t]*[:：]?$")
 MOST_WORDS = 6
 """Words of a bold line, or of a line before a list, that is taken for a title."""
+BOLD = 7
+"""The level of a bold line that is taken for a title: below all headings."""
+SENTENCE = 3
+"""Words from which on a heading without text below it is taken for a rule."""
 MOST_TITLES = 30
 """Titles and tags within each other; tags that are deeper are passed over."""
 MOST_PROBLEMS = 20
@@ -75,6 +79,7 @@ def drafts(text: str, first: int = 1) -> tuple[list[Draft], list[tuple[int, str]
     for block, following in pairwise([*found, None]):
         if block is not None:
             builder.take(block, following)
+    builder.bare()
     attached = _attach(builder.drafts, builder.sections, checks)
     problems += builder.problems
     shift = first - 1
@@ -148,19 +153,39 @@ class _Builder:
         self.lead = ""
         self.leads: list[tuple[int, str]] = []  # of list items that introduce deeper ones
         self.joins = False  # code that follows belongs to the last draft
+        self.open: Block | None = None  # a heading under which nothing stands yet
 
     def take(self, block: Block, following: Block | None) -> None:
         """Take the next block; ``following`` is the one behind it."""
         if block.kind in ("heading", "tag"):
             self.sections.append(block.line)
             self.lead, self.joins = "", False
+            if block.level <= (self.open.level if self.open and block.kind == "heading" else 0):
+                self.bare()
             self.heading(block.level, block.text) if block.kind == "heading" else self.tag(block)
+            if block.kind == "heading":
+                self.open = block
         elif block.kind == "code":
             self.code(block)
         elif block.kind == "line":
             self.joins = False
         elif block.text:
             self.words(block, following)
+
+    def bare(self) -> None:
+        """A heading with nothing under it: it is a rule itself (``# Never push to main``), or else it is told."""
+        if self.open is None:
+            return
+        block, self.open = self.open, None
+        if (
+            block.level == BOLD
+            or len(block.text.split()) >= SENTENCE
+            or re.search(r"[\u3040-\u9fff\uac00-\ud7a3]{4}", block.text)
+        ):
+            titles = tuple(text for level, text in self.titles if level < block.level)
+            self.drafts.append(Draft(block.text, block.line, titles))
+        else:
+            self.problems.append((block.line, f"Nothing stands under the heading {block.text[:60]!r}."))
 
     def heading(self, level: int, title: str) -> None:
         while self.titles and self.titles[-1][0] >= level:
@@ -197,8 +222,10 @@ class _Builder:
                 and following.kind in ("item", "row", "text", "code")
             ):
                 self.sections.append(block.line)
-                self.heading(7, title)
-                self.joins = False
+                if self.open and self.open.level == BOLD:
+                    self.bare()
+                self.heading(BOLD, title)
+                self.open, self.joins = block._replace(level=BOLD), False
                 return
             if listed and block.text.rstrip("*_").endswith((":", "：")):
                 self.lead = block.text
@@ -218,6 +245,7 @@ class _Builder:
         self.joins = True
 
     def add(self, block: Block) -> None:
+        self.open = None
         lead = (
             "\n".join([*([self.lead] if self.lead else []), *(text for _, text in self.leads)])
             if block.kind != "text"
@@ -245,6 +273,5 @@ def imports(content: str) -> Iterator[str]:
     fences = Fences()
     for line in content.split("\n"):
         if not fences.code(line):
-            plain = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", " ", line)
-            for match in re.finditer(r"(?<![\w@/.\\])@([\w.~/\\\-][^\s`'\"<>()\[\]{}|*,;]*)", plain):
+            for match in re.finditer(r"(?<![\w@/.\\])@([\w.~/\\\-][^\s`'\"<>()\[\]{}|*,;]*)", without_spans(line)):
                 yield match[1].rstrip(".:!?。，：；！？、）")

@@ -79,7 +79,12 @@ class Where:
             name = PurePosixPath(os.path.relpath(path, self.workspace)).as_posix()
         else:
             name = f"~/{path.relative_to(self.home).as_posix()}" if path.is_relative_to(self.home) else str(path)
-        return reveal(name.replace("\n", "\x0b").replace("\t", "\x0b"))[0]
+        return in_one_line(name)
+
+
+def in_one_line(name: str) -> str:
+    """Write the name of a file, which may have any characters and bytes in it, so that it can be shown and sent."""
+    return reveal(name.replace("\n", "\x0b").replace("\t", "\x0b"))[0]
 
 
 def where(workspace: Path, config: Path) -> Where:
@@ -214,7 +219,7 @@ class Looking:
             inside = path.relative_to(root)
             name = inside.parent if path.name == "RULE.md" else inside.with_name(path.name.removesuffix(endings[0]))
             found = self._found(path, dialect, origin, governs or root)
-            yield found._replace(name=name.as_posix())
+            yield found._replace(name=in_one_line(name.as_posix()))
 
     def _walk(self, folder: Path, depth: int) -> Iterator[tuple[Path, bool]]:
         """Give what is below a folder and whether it is a plain file. Links to folders are not followed."""
@@ -233,10 +238,10 @@ class Looking:
                     yield from self._walk(path, depth + 1)
                 else:
                     self.problems.append(Problem(self.where.shown(path), 0, "Not read: it is nested too deep.", True))
-            elif entry.is_dir():
+            elif os.path.isdir(path):  # False, not an error, where links lead in a circle
                 self.problems.append(Problem(self.where.shown(path), 0, "Not read: it is a link to a folder.", True))
             else:
-                yield path, entry.is_file()
+                yield path, os.path.isfile(path)
 
     def _found(self, path: Path, dialect: str, origin: str, governs: Path) -> Found:
         own = origin != "project"

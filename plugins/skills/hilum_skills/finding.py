@@ -91,7 +91,7 @@ def _walk(root: Path, inside: Path | None) -> Iterator[tuple[Path, Path | None, 
             yield folder, None, ""
         for entry in entries:
             path = Path(entry.path)
-            if entry.name in _SKIPPED or not entry.is_dir() or depth >= DEEPEST:
+            if entry.name in _SKIPPED or not os.path.isdir(path) or depth >= DEEPEST:
                 continue
             if entry.is_symlink() and not _may(path, inside):
                 yield folder, None, f"{path} leads out of {inside}."

@@ -74,7 +74,9 @@ def load_skill(path: str | os.PathLike[str], *, described: bool = True) -> Skill
     file = find_file(given) if given.is_dir() else given
     if file is None:
         return Skill(given.name, "", given / FILE, error=f"There is no {FILE} in {given}.")
-    fallback = (file.parent if file.name.casefold() == FILE.casefold() else file.with_suffix("")).resolve().name
+    named = file.parent if file.name.casefold() == FILE.casefold() else file.with_suffix("")
+    # In one line, and writable: a folder may be called anything.
+    fallback = " ".join(os.fsencode(os.path.basename(os.path.realpath(named))).decode(errors="replace").split())
     try:
         data = _read(file)
     except OSError as error:

@@ -332,3 +332,34 @@ def test_a_missing_file_gives_a_problem_and_no_exception(tmp_path: Path) -> None
     assert [(problem.fatal, problem.message) for problem in file.problems] == [
         (True, "Not read: There is no such file.")
     ]
+
+
+def test_what_changes_is_seen_and_what_went_is_forgotten(put: Put, current: Read, root: Path) -> None:
+    put({"AGENTS.md": "- a\n\n@later.md", "CLAUDE.md": "- c"})
+    rules = current()
+    assert not rules.refresh()
+    put({"later.md": "- later"})
+    assert rules.refresh()
+    assert sentences(rules) == ["a", "later", "c"]
+    (root / "CLAUDE.md").unlink()
+    assert rules.refresh()
+    assert not rules.loader.changed()
+    put({"later.md": "- LATER"})
+    assert rules.refresh()
+    assert sentences(rules) == ["a", "LATER"]
+    put({"notes.txt": "nothing to do with rules"})
+    assert not rules.refresh()
+
+
+def test_rules_are_replaced_at_once_and_as_a_whole(put: Put, current: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call may be judged while a thread reads again: there is no moment without rules."""
+    put({"AGENTS.md": "## Safety\n- Never edit `a`.\n"})
+    rules = current()
+    seen = []
+    real = type(rules).__setattr__
+    monkeypatch.setattr(
+        type(rules), "__setattr__", lambda self, name, value: (seen.append((name, value)), real(self, name, value))[1]
+    )
+    put({"AGENTS.md": "## Safety\n- Never edit `b`.\n"})
+    assert rules.refresh()
+    assert [len(value.bundle.rules) for name, value in seen if name == "snapshot"] == [1]

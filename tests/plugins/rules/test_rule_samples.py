@@ -51,7 +51,7 @@ TABLE: list[tuple[str, Mode, tuple[str, ...], str, int, list[tuple[int, str]]]] 
     ("agents/unclosed-fence.md", ALWAYS, (), "", 1, [(3, "never closed")]),
     ("agents/hidden.md", ALWAYS, (), "", 5, [(1, "2 hidden"), (2, "3 hidden"), (5, "2 hidden")]),
     ("agents/empty.md", ALWAYS, (), "", 0, [(0, "no rules")]),
-    ("agents/only-title.md", ALWAYS, (), "", 0, [(0, "no rules")]),
+    ("agents/only-title.md", ALWAYS, (), "", 0, [(1, "Nothing stands")]),
     ("agents/utf16.md", ALWAYS, (), "", 1, [(1, "UTF-16")]),
 ]  # fmt: skip
 

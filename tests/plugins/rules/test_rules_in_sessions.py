@@ -7,7 +7,7 @@ import hilum_files
 import hilum_rules
 import pytest
 from hilum import hookimpl, tool
-from hilum.context import tokens
+from hilum.context import estimate
 from hilum.events import LayersSealed, PluginEvent, RoundEnded
 from hilum.store import MemoryStore
 from hilum.testing import Bench, open_bench, use
@@ -98,7 +98,7 @@ async def test_after_a_round_there_is_one_short_reminder_that_is_always_the_same
     (first,), (second,) = notes(b)
     assert first == second
     assert "rules" in first
-    assert tokens(len(first.encode())) < 60
+    assert estimate(first) < 60
 
 
 async def test_a_change_holds_from_the_next_turn_and_resends_that_file_only(bench) -> None:
