@@ -13,7 +13,8 @@ import hilum_rules
 import hilum_shell
 import pytest
 from hilum import Tool, Verdict
-from hilum.testing import Bench, open_bench
+from hilum.events import Trimmed
+from hilum.testing import Bench, ScriptedModel, open_bench
 from hilum_rules.checks import compile_lines, compile_rule, guard_paths, judge, judge_answer, may_load
 
 CASES = Path(__file__).parent / "enforcement"
@@ -280,3 +281,40 @@ def test_where_files_may_be_made_those_that_are_there_are_held(root: Path) -> No
     assert shown == ["app/migrations/0001.py", "incoming/migrations/0001.py", "migrations/0001.py"]
     assert shell("touch migrations/0002.py", root, rule) == ""
     assert shell("touch migrations/0001.py", root, rule) == "deny"
+
+
+async def test_the_rules_hold_after_a_trim() -> None:
+    long = {"long.md": "a line of a long text\n" * 1200}
+    async with open_bench(hilum_files, hilum_rules, files=FILES | long, model=ScriptedModel(window=24_000)) as kit:
+        while not kit.of(Trimmed):
+            await kit.call("read_file", path="long.md")
+        assert "The rule" in (await kit.call("write_file", path="migrations/2.py", content="")).text
+        assert "The rule" not in (await kit.call("write_file", path="docs/2.py", content="")).text
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("scripts/deploy.sh", "deny"),
+        ("./scripts/deploy.sh --now", "deny"),
+        ("bash scripts/deploy.sh", "deny"),
+        ("cd scripts && ./deploy.sh", "deny"),
+        ("cd scripts && sh deploy.sh", "deny"),
+        ("timeout 5 ./scripts/../scripts/deploy.sh", "deny"),
+        ("./deploy.sh", ""),
+        ("cat scripts/deploy.sh", ""),
+        ("scripts/check.sh", ""),
+    ],
+)
+def test_a_script_of_a_folder_is_meant_wherever_it_is_run_from(command: str, kind: str, tmp_path: Path) -> None:
+    for name in ("scripts/deploy.sh", "scripts/check.sh", "deploy.sh"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("true\n")
+    assert shell(command, tmp_path, Ruled("Never run `scripts/deploy.sh`.")) == kind
+
+
+@pytest.mark.parametrize(
+    "command", ["python manage.py migrate", "./manage.py migrate", "python3 -u manage.py migrate app"]
+)
+def test_a_script_is_meant_by_its_interpreter_too(command: str, tmp_path: Path) -> None:
+    assert shell(command, tmp_path, Ruled("Never run `manage.py migrate`.")) == "deny"

@@ -42,7 +42,7 @@ def _path() -> tuple[re.Pattern[str], re.Pattern[str]]:
     extension = "|".join(v.EXTENSIONS)
     return (
         re.compile(r"~?[\w.@/*?\[\]+=,-]*(?:\{[\w.,*-]+\}[\w.*/-]*)*"),
-        re.compile(rf"(?:\.[A-Za-z][\w.*-]*|[\w.*\[\]-]*\.(?:{extension}))", re.IGNORECASE),
+        re.compile(rf"(?:{v.DOTTED.pattern}|[\w.*\[\]-]*\.(?:{extension}))", re.IGNORECASE),
     )
 
 
@@ -98,8 +98,14 @@ def command(text: str, *, used: bool = False) -> tuple[str, ...]:
         return ()
     if used and words[0] not in (v.PROGRAMS if len(words) > 1 else v.CERTAIN_PROGRAMS):
         return ()
-    if not used and words[0] not in v.PROGRAMS and not re.fullmatch(r"[a-z0-9][a-z0-9._/-]*|\./[\w./-]+", words[0]):
-        return ()
+    if not used and words[0] not in v.PROGRAMS:
+        plain = (
+            r"[a-z0-9][a-z0-9._/-]*|\./[\w./-]+"
+            if len(words) > 1
+            else r"[a-z0-9]\w*(?:[-/]\w+)*\.(?:sh|py|bash|js|rb|pl)|\./[\w./-]+|(?:scripts|bin|tools)/[\w./-]+"
+        )
+        if not re.fullmatch(plain, words[0]):
+            return ()
     return tuple(words)
 
 

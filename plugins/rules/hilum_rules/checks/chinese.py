@@ -63,7 +63,7 @@ def read(reading: Reading) -> tuple[Effect, tuple[Ban, ...]] | None:
         bans = actions(f"{found['verb']}{found['what']}", reading)
         return ("deny", bans) if bans else None
     if found := _frames()["closed"].fullmatch(head):
-        ban = _files(found["what"], WRITES, reading, named=True)
+        ban = _files(found["what"], WRITES, reading)
         return ("deny", (ban,)) if ban else None
     if found := _frames()["not"].fullmatch(head):
         bans = actions(found["act"], reading)

@@ -102,7 +102,7 @@ def read(reading: Reading) -> tuple[Effect, tuple[Ban, ...]] | None:
     if found := _frames()["passive"].fullmatch(head):
         return _passive(found, reading)
     if found := _frames()["closed"].fullmatch(head):
-        closed = _files(found["paths"], WRITES, reading, named=True)
+        closed = _files(found["paths"], WRITES, reading)
         return ("deny", (closed,)) if closed else None
     if found := _frames()["not"].fullmatch(head):
         act = _NOUNS().sub(lambda noun: _FORMS[noun[1]], found["act"]) if head.startswith("no ") else found["act"]

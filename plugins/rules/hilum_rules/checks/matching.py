@@ -41,6 +41,9 @@ def fit(ban: Commands, command: SimpleCommand, before: Sequence[SimpleCommand] =
         words = ("git", name_of(command)[4:], *words[1:])
     best: Fit = ""
     for pattern, given in ((pattern, given) for given in (words, *_run(command, words)) for pattern in ban.patterns):
+        if given is not words and "/" in given[0] and "/" not in pattern[0]:
+            continue
+        pattern = (pattern[0].removeprefix("./"), *pattern[1:]) if "/" in pattern[0] else pattern
         found = _fit(pattern, given)
         if found and ban.branches:
             found = branches.fit(ban.branches, command, before)
@@ -79,14 +82,34 @@ def _run(command: SimpleCommand, words: tuple[str, ...]) -> list[tuple[str, ...]
         while rest and (rest[0].startswith("-") or rest[0] in ("exec", "dlx", "x", "run", "tool")):
             rest = rest[1:]
         found = [rest] if rest and (name not in _WITH_VERB or words[1] in ("exec", "dlx", "x", "tool")) else []
-    elif path := code.script(command):
-        at = next((n for n, word in enumerate(words) if path.endswith(word.removeprefix("./"))), len(words))
-        found = [(os.path.basename(path), *words[at + 1 :])]
+    elif (at := _script_at(command, words)) < len(words):
+        found = [(os.path.basename(words[at]), *words[at + 1 :])]
+    for each in [words, words[_script_at(command, words) :]]:
+        if each and "/" in os.path.join(command.cwd or "", each[0]):  # for a pattern that names a path
+            path = os.path.normpath(os.path.join(command.cwd or "/", each[0])).split("/")
+            found += [("/".join(path[-parts:]), *each[1:]) for parts in (2, 3, 4) if len(path) > parts]
     return found
 
 
 _RUNNERS = frozenset("npx bunx pnpx uvx pnpm yarn npm pipx bun uv".split())
 _WITH_VERB = frozenset("pnpm yarn npm bun uv pipx".split())
+
+
+def _script_at(command: SimpleCommand, words: tuple[str, ...]) -> int:
+    """Give where the script stands that an interpreter is given; behind the last word if there is none."""
+    name = name_of(command)
+    if (
+        name not in code.SHELLS
+        and name not in ("source", ".")
+        and not re.fullmatch(r"(?:python|pypy)[\d.]*|node|ruby|perl|php|deno|bun", name)
+    ):
+        return len(words)
+    for number, word in enumerate(words[1:], 1):
+        if re.fullmatch(r"-[a-zA-Z]*[cme]", word):
+            return len(words)
+        if not word.startswith("-"):
+            return number
+    return len(words)
 
 
 def _fit(pattern: tuple[str, ...], words: tuple[str, ...]) -> Fit:

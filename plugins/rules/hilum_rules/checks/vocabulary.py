@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import re
 
-EXTENSIONS = """astro avif bash bat bazel bzl c cc cert cfg cjs clj cmake conf cpp crt cs css csv cts cue dart db diff
-dockerfile ejs ex exs gitignore gitattributes go gql gradle graphql h hbs hcl hpp html ico ini ipynb jar java jpg jpeg js json
-json5 jsonc jsonl jsx key kt kts less lock lockb log lua m map md mdc mdx mjs ml mts nix parquet patch pdf pem php pkl plist
-png prisma properties proto ps1 pub py pyi pyc r rb rs rst sass scala scss sh snap so sql sqlite sqlite3 styl svelte svg swift
-tf tfstate tfvars toml ts tsv tsx txt vue wasm webp xlsx xml yaml yml zig zip zsh""".split()
+EXTENSIONS = """astro avif bash bat bazel bzl c cc cert cfg cjs clj cmake conf cpp crt cs css csv cts cue dart
+dockerfile ejs exs gitignore gitattributes go gql gradle graphql h hbs hcl hpp html ico ini ipynb jar java jpg jpeg
+js json json5 jsonc jsonl jsx kt kts less lock lockb lua md mdc mdx mjs ml mts nix parquet pdf pem php pkl plist png
+prisma properties proto ps1 pub py pyi pyc rb rs rst sass scala scss sh snap sql sqlite sqlite3 styl svelte svg
+swift tf tfstate tfvars toml ts tsv tsx txt vue wasm webp xlsx xml yaml yml zig zip zsh""".split()
 FILES = frozenset(
     "Makefile Dockerfile Jenkinsfile Procfile LICENSE CODEOWNERS Gemfile Rakefile Vagrantfile README".split()
 )
+DOTTED = re.compile(
+    r"\.(?:env|git|github|gitlab|vscode|idea|ssh|aws|husky|circleci|npm|nvm|yarn|venv|cursor|claude|codex|gemini|hilum|docker|editor"
+    r"|eslint|prettier|babel|stylelint|tool-versions|python-version|node-version|ruby-version|pre-commit|htaccess|next|nuxt|config"
+    r"|cache|netrc|pypirc|bash|zsh|profile|kube|terraform|devcontainer|storybook|changeset|browserslist|nx|turbo|vercel)[\w.*-]*"
+)
+"""Names that begin with a dot and are files; others, such as `.value`, are code."""
+
 LOCKS = frozenset(
     """package-lock.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb uv.lock poetry.lock pdm.lock pipfile.lock cargo.lock
     gemfile.lock composer.lock go.sum flake.lock mix.lock pubspec.lock podfile.lock npm-shrinkwrap.json""".split()
@@ -128,6 +135,7 @@ _TOP = frozenset(
     """com org net io dev app ai co uk de fr cn jp eu us ru info biz cloud tech xyz me tv sh gov edu mil int local internal
     example test invalid lan corp""".split()
 )
+_AMBIGUOUS = frozenset("io ai co app dev tech me sh tv info local internal test cloud".split())
 _HOST = r"(?:\*\.)?(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}|\d{1,3}(?:\.\d{1,3}){3}|localhost"
 
 
@@ -140,6 +148,8 @@ def is_host(text: str) -> bool:
 
 
 def host(text: str) -> str:
-    """Give the host that a name or an address means; empty if it is none, or means only a part of a host."""
+    """Give the host that a name or an address means; empty if it is none, or means only a part of a host, or may be code."""
+    if text.count(".") == 1 and text.rpartition(".")[2].lower() in _AMBIGUOUS and "://" not in text:
+        return ""
     found = re.fullmatch(r"(?:(?:https?|wss?|ftp|ssh|git)://)?([^/\s:@]+)(?::\d+)?/?", text.strip().lower())
     return found[1] if found and is_host(found[1]) else ""
