@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
-import sys
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from hilum import SettingsError, UsageError, config_folder
 from hilum.errors import E_BAD_ARGS, E_NOT_FOUND
+from hilum_commandline import Parser, say, say_json
 
-from hilum_rules.hidden import reveal
 from hilum_rules.rule import Mode, Problem, Rule, RulesFile
 
 if TYPE_CHECKING:
@@ -39,19 +37,9 @@ _PLAYS = {
 }
 
 
-class Parser(argparse.ArgumentParser):
-    """An argument parser that raises ``UsageError``."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise."""
-        text = f"{message[:1].upper()}{message[1:]}."
-        raise UsageError(text, code=E_BAD_ARGS, hint="hilum rules --help lists what it takes.")
-
-
 def main(argv: Sequence[str]) -> int:
     """Run ``hilum rules``; gives its exit code: 1 if a file that is checked has problems."""
-    layout = argparse.RawDescriptionHelpFormatter
-    parser = Parser("hilum rules", None, ABOUT, formatter_class=layout, allow_abbrev=False)
+    parser = Parser("hilum rules", ABOUT)
     parser.add_argument("action", nargs="?", default="list", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS))
     parser.add_argument("what", nargs="?", default="", metavar="N|FILE", help="for show: a number; for check: a file")
     parser.add_argument("--workspace", "-C", default=".", metavar="DIR", help="another folder")
@@ -71,8 +59,13 @@ def main(argv: Sequence[str]) -> int:
     if options.action == "check":
         return _check(options)
     snapshot = _snapshot(options)
-    lines = _list(snapshot, options) if options.action == "list" else _show(snapshot, options)
-    _say(lines)
+    if options.action == "list":
+        say_json(_data(snapshot)) if options.json else _print(_list(snapshot))
+        return 0
+    found = next(((file, rule) for number, file, rule in snapshot.numbered() if number == options.what), None)
+    if found is None:
+        raise UsageError(f"There is no rule {options.what}.", code=E_NOT_FOUND, hint="hilum rules lists them.")
+    say_json(_rule(options.what, *found)) if options.json else _print(_show(options.what, *found))
     return 0
 
 
@@ -93,10 +86,7 @@ def _snapshot(options: argparse.Namespace) -> Snapshot:
     return current.snapshot
 
 
-def _list(snapshot: Snapshot, options: argparse.Namespace) -> Iterator[str]:
-    if options.json:
-        yield json.dumps(_data(snapshot), ensure_ascii=False, indent=1)
-        return
+def _list(snapshot: Snapshot) -> Iterator[str]:
     count = enforced = 0
     for file in snapshot.files:
         if not file.rules:
@@ -124,15 +114,8 @@ def _row(number: str, rule: Rule) -> Iterator[str]:
         yield from _wrapped(f"({why})", "       ", "        ")
 
 
-def _show(snapshot: Snapshot, options: argparse.Namespace) -> Iterator[str]:
-    found = next(((file, rule) for number, file, rule in snapshot.numbered() if number == options.what), None)
-    if found is None:
-        raise UsageError(f"There is no rule {options.what}.", code=E_NOT_FOUND, hint="hilum rules lists them.")
-    file, rule = found
-    if options.json:
-        yield json.dumps(_rule(options.what, file, rule), ensure_ascii=False, indent=1)
-        return
-    yield from _row(options.what, rule)
+def _show(number: str, file: RulesFile, rule: Rule) -> Iterator[str]:
+    yield from _row(number, rule)
     yield from _wrapped(
         f"Id: {rule.id}. Type: {rule.type.replace('_', ' ')}. Section: {rule.section or 'none'}.", "", "  "
     )
@@ -153,11 +136,11 @@ def _check(options: argparse.Namespace) -> int:
     if options.json:
         rules = [_rule(f"1.{index}", file, rule) for index, rule in enumerate(file.rules, 1)]
         data = {"file": _file(1, file), "rules": rules, "problems": [_problem(problem) for problem in file.problems]}
-        _say([json.dumps(data, ensure_ascii=False, indent=1)])
+        say_json(data)
     else:
         lines = _wrapped(f"{file.path}: {_many(len(file.rules), 'rule')} ({_about(file)})", "", "  ")
         rows = [line for index, rule in enumerate(file.rules, 1) for line in _row(f"1.{index}", rule)]
-        _say([*lines, *rows, *_problems(file.problems)])
+        _print([*lines, *rows, *_problems(file.problems)])
     return 1 if file.problems else 0
 
 
@@ -214,12 +197,8 @@ def _problem(problem: Problem) -> dict[str, Any]:
 # --- on the terminal --------------------------------------------------------------------------------------------------
 
 
-def _say(lines: Iterable[str]) -> None:
-    """Print; what a terminal would obey stands as text."""
-    text = reveal("\n".join(lines))[0].replace("\t", "    ")
-    encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, errors="backslashreplace").decode(encoding))
-    sys.stdout.flush()
+def _print(lines: Iterable[str]) -> None:
+    say("\n".join(lines).replace("\t", "    "))
 
 
 def _wrapped(text: str, first: str = "", rest: str = "", most: int = 0) -> list[str]:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from hilum import estimate
 from hilum_commandline import neutral
 
 from hilum_skills.catalog import Catalog, Entry
 from hilum_skills.clones import Clones
-from hilum_skills.layers import estimate
 from hilum_skills.source import Source
 
 _STATES = {"on": "on", "off": "off", "untrusted": "NOT TRUSTED", "hidden": "hidden", "broken": "BROKEN"}

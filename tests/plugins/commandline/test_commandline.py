@@ -26,7 +26,17 @@ def test_options_are_never_shortened():
 
 @pytest.mark.parametrize(
     "hostile",
-    ["\x1b]0;title\x07", "\x1b[2J", "a\rb", "\x9b31m", "\u202eexe.txt", "zero\u200bwidth", "\ud800", "\U000e0041", "\x00"],
+    [
+        "\x1b]0;title\x07",
+        "\x1b[2J",
+        "a\rb",
+        "\x9b31m",
+        "\u202eexe.txt",
+        "zero\u200bwidth",
+        "\ud800",
+        "\U000e0041",
+        "\x00",
+    ],
 )
 def test_a_terminal_obeys_nothing(hostile):
     shown = neutral(hostile)
