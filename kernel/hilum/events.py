@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
-from hilum.messages import AssistantMessage, Data, Layer, ToolCall, ToolResult, ToolSpec, Usage, UserMessage
+from hilum.messages import AssistantMessage, Data, Layer, Message, ToolCall, ToolResult, ToolSpec, Usage, UserMessage
 
 End = Literal["completed", "partial_success", "failed", "stopped", "timed_out", "interrupted"]
 State = Literal["idle", "queued", "preparing", "thinking", "waiting_for_tool", "waiting_for_approval", End]
@@ -57,10 +57,11 @@ class SessionChanged(Event, frozen=True):
 
 
 class AgentStarted(Event, frozen=True):
-    """An agent joined the session. ``profile`` is what it may do, as plain data."""
+    """An agent joined the session, or began anew. ``profile`` is what it may do, ``messages`` what was said before."""
 
     parent: str = ""
     profile: dict[str, Any] = {}
+    messages: tuple[Message, ...] = ()
 
 
 class PromptQueued(Event, frozen=True):

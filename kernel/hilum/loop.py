@@ -88,11 +88,10 @@ def give_up(agent: Agent, state: State, code: str, error: str, hint: str = "") -
 def end(agent: Agent, state: State, *, code: str = "", error: str = "", hint: str = "", left: str = "") -> None:
     """Log the end of the agent's run."""
     run = agent.run
-    ended = RunEnded(
+    agent.emit(RunEnded(
         state=state, text=run.answer, code=code, error=error, hint=hint, left=left,
         turns=run.turn, seconds=time.time() - run.began, usage=run.usage,
-    )  # fmt: skip
-    agent.emit(ended)
+    ))  # fmt: skip
 
 
 async def _begin(agent: Agent, state: dict[str, object]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,7 +25,7 @@ from hilum.errors import HilumError, StoreError, ToolDenied, ToolError, UsageErr
 from hilum.hookspecs import PROJECT
 from hilum.journal import Journal, Reader
 from hilum.loop import drive, give_up
-from hilum.messages import writable
+from hilum.messages import Message, writable
 from hilum.plugins import Plugin
 from hilum.processes import Command, Processes
 from hilum.settings import KernelSettings, Settings
@@ -314,8 +314,13 @@ class Session:
         """The mode it is in. An unknown one stands for reading only, until it is set right."""
         return self.modes.get(self._mode) or Mode(self._mode, self.modes["ask"].tools if "ask" in self.modes else _READ)
 
-    def add_agent(self, profile: Profile, parent: str = "") -> Agent:
+    def add_agent(self, profile: Profile, parent: str = "", messages: Sequence[Message] = ()) -> Agent:
         """Add an agent.
+
+        Args:
+            profile: What it is.
+            parent: Name of the agent that makes it.
+            messages: What was said before, in another session: its conversation goes on from there.
 
         Raises:
             UsageError: There is one of that name.
@@ -323,7 +328,7 @@ class Session:
         if profile.name in self.agents:
             raise UsageError(f"There is an agent {profile.name!r} already.", code="E_BUSY")
         agent = self.agents[profile.name] = Agent(profile.name, self, profile, parent)
-        self.emit(ev.AgentStarted(parent=parent, profile=msgspec.to_builtins(profile)), agent)
+        self.emit(ev.AgentStarted(parent=parent, profile=msgspec.to_builtins(profile), messages=(*messages,)), agent)
         return agent
 
     # --- work ---------------------------------------------------------------------------------------------------------
@@ -437,8 +442,7 @@ class Session:
 
     async def _open_half(self, plugin: Plugin, index: int) -> None:
         try:
-            half = await self._lifespans.open(plugin.name, plugin.module, self._halves)
-            if half is not None:
+            if (half := await self._lifespans.open(plugin.name, plugin.module, self._halves)) is not None:
                 self.hooks.add(half, plugin.name, index, half=True)
         except FAULTS as error:
             self.hooks.fault(plugin.name, "open_session", error, "it could not be opened")
@@ -447,7 +451,7 @@ class Session:
         if isinstance(event, ev.AgentStarted):
             profile = msgspec.convert(event.profile, Profile)
             self.agents[event.agent] = Agent(event.agent, self, profile, event.parent)
-        elif isinstance(event, ev.SessionChanged):
+        if isinstance(event, ev.SessionChanged):
             self._change(event)
         elif event.agent in self.agents:
             self.agents[event.agent].conversation.apply(event)

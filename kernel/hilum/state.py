@@ -130,6 +130,9 @@ class Conversation(msgspec.Struct, eq=False):
         """The calls of the last answer that have not ended, in call order."""
         return [state for state in self.run.calls.values() if state.done is None] if self.run else []
 
+    def _agent_started(self, event: ev.AgentStarted, run: RunState | None) -> None:
+        self.messages = [*event.messages]
+
     def _prompt_queued(self, event: ev.PromptQueued, run: RunState | None) -> None:
         self.queue.append((event.run, event.text))
         if run is None:

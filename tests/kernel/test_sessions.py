@@ -5,6 +5,7 @@ import trio
 from hilum import Interpretation, Mode, Profile, StoreError, ToolFilter, UsageError, open_kernel, tool
 from hilum.errors import E_BUSY, E_DENIED, E_PLUGIN, E_UNKNOWN
 from hilum.events import AgentStarted, PluginEvent, PluginFault
+from hilum.messages import AssistantMessage, Text, UserMessage
 from hilum.store import MemoryStore, SessionInfo
 from hilum.testing import ModelProvider, ScriptedModel, open_bench, pause, plugin, say, use
 
@@ -271,3 +272,16 @@ async def test_session_that_could_not_be_opened_leaves_nothing(bench):
         async with kit.kernel.open_session(kit.workspace, mode="frobnicate"):
             pass
     assert len(await kit.kernel.store.list()) == before
+
+
+async def test_an_agent_goes_on_from_what_was_said_in_another_session(tmp_path):
+    """It says it to the model, and a resumed session knows it too."""
+    said = (UserMessage((Text("Remember 7."),)), AssistantMessage((Text("Seven.", "model"),)))
+    store = MemoryStore()
+    async with open_bench(store=store, folder=tmp_path, answers=["Still seven."]) as kit:
+        kit.session.add_agent(Profile("helper"), messages=said)
+        await kit.run("And now?", agent="helper")
+        identity = kit.session.id
+        assert kit.requests[-1].messages[:2] == said
+    async with open_bench(store=store, folder=tmp_path, resume=identity) as again:
+        assert tuple(again.session.agents["helper"].conversation.messages[:2]) == said
