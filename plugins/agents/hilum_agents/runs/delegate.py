@@ -1,0 +1,218 @@
+"""The tools by which an agent has others work: ``task``, ``handover``, ``get_agent_result``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import trio
+from hilum import Agent, Call, Output, Profile, Session, ToolError, ToolFilter, UsageError, tool
+
+from hilum_agents.runs import results
+from hilum_agents.runs.records import Entry
+
+if TYPE_CHECKING:
+    from hilum_agents.runs.half import Runs
+
+READ_ONLY = ("read_file", "search_files", "glob_search", "list_directory", "read_lints")
+DAY = 86_400.0
+
+
+def _half(session: Session) -> Runs:
+    from hilum_agents.runs.half import Runs
+
+    half = session.half(Runs)
+    if half is None:
+        raise ToolError("Agents are off.", hint="Do it yourself.")
+    return half
+
+
+@tool(risk="read", effect="idempotent", timeout=DAY)
+async def task(
+    call: Call,
+    description: str,
+    prompt: str,
+    model: Literal["default", "fast"] = "default",
+    readonly: bool = False,
+    background: bool = False,
+) -> Output:
+    """Launch a sub-agent to handle a complex sub-task on its own. It has its own context and the tools you have.
+
+    Use it to explore a large codebase without filling your context, and for independent parts that can be done in parallel.
+    Do not use it for what one or two tool calls can do.
+
+    Args:
+        description: What it is about, in 3 to 5 words.
+        prompt: Detailed instructions. It cannot see this conversation: include all it needs.
+        model: "fast" for quick and simple tasks, "default" for complex ones.
+        readonly: It can only read, search and list files and read lints.
+        background: Do not wait for it: go on; you are told when it has ended.
+    """
+    agents, agent = _half(call.session), call.agent
+    ledger = agents.scheduler.ledger
+    key = f"{agent.name}/{agent.run.id}/{agent.run.turn}/{call.id}"
+    entry = ledger.by_key(key)  # a call that a crash has cut off finds what it had started
+    if entry is None:
+        if background and agent.name != "main":
+            raise ToolError("Only the main agent has tasks in the background.", hint="Wait for it.", code="E_BAD_ARGS")
+        if not description.strip() or not prompt.strip():
+            raise ToolError("A task needs a description and a prompt.", code="E_BAD_ARGS")
+        entry = _start(agents, agent, key, description, prompt, model, readonly, background)
+    if background:
+        started = f"Started in the background as {entry.id}. You are told when it has ended; do not wait for it."
+        return Output(started, data={"agent_id": entry.id})
+    await _ended(agents, agent, call, entry)
+    return await _output(agents, entry)
+
+
+def _start(
+    agents: Runs, agent: Agent, key: str, description: str, prompt: str, model: str, readonly: bool, background: bool
+) -> Entry:
+    settings, depth = agents.settings, _depth(agents, agent)
+    tools = agent.profile.tools
+    if readonly:
+        risks = {name: found.risk for name, found in agent.session.tools.items()}
+        tools = ToolFilter(allow=tuple(name for name in READ_ONLY if tools.admits(name, risks.get(name, "read"))))
+    if depth >= settings.depth:
+        tools = ToolFilter(tools.allow, (*tools.deny, "task", "handover"))
+    profile = Profile(
+        name="task", prompt=agent.profile.prompt if agent.name != "main" else "",
+        model="fast" if model == "fast" else agent.profile.model, tools=tools, turns=settings.task_turns,
+        timeout=settings.task_timeout, token_limit=_tokens(agents, agent),
+    )  # fmt: skip
+    identity = agents.start(
+        profile, prompt, urgent=not background, owner=agent.name, owner_run=agent.run.id, lane=agent.name, key=key,
+        depth=depth, wakes=background, cost_limit=_cost(agents, agent),
+    )  # fmt: skip
+    entry = agents.scheduler.ledger.entries[identity]
+    agents.scheduler.log(entry, "info", f"Task: {' '.join(description.split())[:80]}")
+    return entry
+
+
+def _depth(agents: Runs, agent: Agent) -> int:
+    """How deep what an agent starts now stands.
+
+    Raises:
+        ToolError: Too deep.
+    """
+    own = agents.scheduler.ledger.by_run.get(agent.run.id)
+    depth = own.depth + 1 if own is not None else 1
+    if depth > agents.settings.depth:
+        raise ToolError(f"Agents start agents {agents.settings.depth} deep and no deeper.", hint="Do it yourself.")
+    return depth
+
+
+def _open_tasks(agents: Runs, agent: Agent) -> list[Entry]:
+    return [entry for entry in agents.scheduler.ledger.owned(agent.name) if entry.lane and not entry.over]
+
+
+def _tokens(agents: Runs, agent: Agent) -> int | None:
+    """Grant a task tokens out of what the agent has left itself: half of it, so that there is some for the next one.
+
+    Raises:
+        ToolError: There is none left.
+    """
+    limit = agent.limit("token_limit")
+    if not limit:
+        return None
+    granted = sum(entry.profile.token_limit or 0 for entry in _open_tasks(agents, agent))
+    free = int(limit - agent.run.usage.total - granted)
+    if free < 2:
+        raise ToolError("No tokens are left for a task.", code="E_TOKEN_LIMIT", hint="Do it yourself, or end.")
+    return free // 2
+
+
+def _cost(agents: Runs, agent: Agent) -> float | None:
+    """Grant a task money out of what the agent has left, as with tokens."""
+    own = agents.scheduler.ledger.by_run.get(agent.run.id)
+    limit = own.cost_limit if own is not None else agents.settings.cost_limit
+    if limit is None:
+        return None
+    granted = sum(entry.cost_limit or 0.0 for entry in _open_tasks(agents, agent))
+    free = limit - (agent.run.usage.cost or 0.0) - granted
+    if free <= 0:
+        raise ToolError("No money is left for a task.", code="E_TOKEN_LIMIT", hint="Do it yourself, or end.")
+    return free / 2
+
+
+async def _ended(agents: Runs, agent: Agent, call: Call, entry: Entry) -> None:
+    """Wait for the end of a task. If the run that waits is stopped, so is the task, before the run ends."""
+    try:
+        await entry.ended.wait()
+    except trio.Cancelled:
+        scope = agent.scope
+        if (scope is not None and scope.cancel_called) or trio.current_time() >= call.deadline:
+            agents.scheduler.stop(entry)
+            with trio.CancelScope(shield=True):
+                await entry.ended.wait()
+        raise  # else the session closes: a resume goes on with both
+
+
+async def _output(agents: Runs, entry: Entry) -> Output:
+    try:
+        result = await agents.result(entry.id)
+    except UsageError as error:
+        raise ToolError(error.message, code="E_INTERRUPTED") from None
+    from hilum import Usage
+
+    agents.scheduler.charge(entry, msgspec.convert(result["usage"], Usage))
+    data: dict[str, Any] = {
+        "agent_id": entry.id, "status": result["status"], "content": result["text"], "turns": result["turns"],
+        "tools_used": result["tools_used"],
+    }  # fmt: skip
+    failed = result["error"] or {}
+    code = "" if result["status"] in ("completed", "partial_success") else failed.get("code") or "E_FAILED"
+    used = f"\n\n[{result['turns']} turns, {result['tools_used']} tool calls]"
+    return Output(results.tell(result) + used, data=data, code=code)
+
+
+@tool(risk="execute", effect="idempotent")
+async def handover(call: Call, agent: str, brief: str) -> Output:
+    """Hand what is left to do over to another agent, which reports to the user itself. End your work after it.
+
+    Args:
+        agent: Name of the agent.
+        brief: What it must know: the goal, what is done, what is left, where to look. It cannot see this conversation.
+    """
+    agents, own = _half(call.session), call.agent
+    key = f"{own.name}/{own.run.id}/{own.run.turn}/{call.id}"
+    entry = agents.scheduler.ledger.by_key(key)
+    if entry is None:
+        depth = _depth(agents, own)
+        try:
+            profile = agents.profile(agent)
+            tools = narrow(own, profile.tools)
+            identity = agents.start(
+                msgspec.structs.replace(profile, tools=tools), brief, keep=True, owner=own.name,
+                owner_run=own.run.id, key=key, depth=depth,
+            )  # fmt: skip
+        except UsageError as error:
+            raise ToolError(error.message, code=error.code, hint=error.hint) from None
+        entry = agents.scheduler.ledger.entries[identity]
+    told = f"Handed over to {agent} as {entry.id}. It reports to the user; get_agent_result gives what it found."
+    return Output(told, data={"agent_id": entry.id})
+
+
+def narrow(giver: Agent, wanted: ToolFilter) -> ToolFilter:
+    """Give a filter that admits what both the other agent's and the giver's own admit: handing over gains nothing."""
+    own = giver.profile.tools
+    if own == ToolFilter():
+        return wanted
+    if wanted == ToolFilter():
+        return own
+    both = (name for name, t in giver.session.tools.items() if own.admits(name, t.risk) and wanted.admits(name, t.risk))
+    return ToolFilter(allow=tuple(both))
+
+
+@tool(risk="read", effect="pure")
+async def get_agent_result(session: Session, agent_id: str) -> Output:
+    """Get what an agent found that was started earlier: its text, files, what is done and what is not.
+
+    Args:
+        agent_id: Its id, or the beginning of it.
+    """
+    try:
+        result = await _half(session).result(agent_id)
+    except UsageError as error:
+        raise ToolError(error.message, code=error.code, hint=error.hint) from None
+    return Output(results.tell(result), data={key: value for key, value in result.items() if key != "text"})

@@ -1,0 +1,243 @@
+"""The half of a session through which agents are started, watched, stopped, and asked for what they found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import trio
+from hilum import Interpretation, Profile, Tool, UsageError, hookimpl
+from hilum.errors import unknown
+from hilum.events import PluginEvent
+
+from hilum_agents.runs import delegate, kept
+from hilum_agents.runs.records import Entry
+from hilum_agents.runs.scheduler import Scheduler
+from hilum_agents.runs.settings import SchedulerSettings
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+GO_ON = "Go on with what you were asked to do, from where you were cut off. What is done above is done."
+
+
+class Runs:
+    """Agents that run side by side. ``session.half(Runs)`` gives it.
+
+    Args:
+        session: The session.
+        settings: The user's.
+        scheduler: What runs them.
+    """
+
+    def __init__(self, session: Session, settings: SchedulerSettings, scheduler: Scheduler) -> None:
+        self.session, self.settings, self.scheduler = session, settings, scheduler
+
+    # --- starting -----------------------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        agent: str | Profile,
+        prompt: str,
+        *,
+        urgent: bool = True,
+        timeout: float | None = None,
+        keep: bool | None = None,
+        **more: Any,
+    ) -> str:
+        """Start an agent. It begins at once, or when there is room.
+
+        Args:
+            agent: Name of a definition, or what the agent is.
+            prompt: What it is to do.
+            urgent: Whether the user waits for it; such ones go first.
+            timeout: Seconds its run may take; the definition's without.
+            keep: Whether its conversation outlives the session; by default that of one with a definition does.
+            more: For agents that start agents: ``owner``, ``owner_run``, ``lane``, ``wakes``, ``key``, ``depth``.
+
+        Returns:
+            The id of this start, for all other methods.
+
+        Raises:
+            UsageError: There is no such agent, or nothing to do.
+        """
+        if not prompt.strip():
+            raise UsageError("There is nothing to do.", hint="Say what the agent is to do.")
+        profile = self.profile(agent) if isinstance(agent, str) else agent
+        limits = {"timeout": timeout} if timeout is not None else {}
+        if profile.turns is None:
+            limits["turns"] = self.settings.turns
+        keeps = isinstance(agent, str) if keep is None else keep
+        if profile.name == "main":
+            raise UsageError("The main agent is not started; prompt it.", hint="Give the agent another name.")
+        identity = os.urandom(6).hex()
+        actor = profile.name if keeps else f"{profile.name}-{identity}"
+        more.setdefault("cost_limit", self.settings.cost_limit)
+        entry = Entry(
+            id=identity, agent=profile.name, actor=actor, prompt=prompt, urgent=urgent, keeps=keeps,
+            profile=msgspec.structs.replace(profile, name=actor, **limits), **more,
+        )  # fmt: skip
+        self.scheduler.add(entry)
+        return identity
+
+    def profile(self, name: str) -> Profile:
+        """Give what a defined agent is.
+
+        Raises:
+            UsageError: There is none of that name.
+        """
+        import hilum_agents
+
+        known = hilum_agents.find(self.session)
+        if name not in known:
+            raise unknown("agent", name, known, hint="hilum agents list shows all.")
+        profile: Profile = known[name].profile()
+        return profile
+
+    async def retry(self, agent_id: str) -> str:
+        """Start one again that failed, was stopped or was cut off: from where it stood, with what it has done already.
+
+        Returns:
+            The id of the new start.
+
+        Raises:
+            UsageError: There is none, it is not over, or it is done.
+        """
+        old = self.scheduler.ledger.find(agent_id)
+        if not old.over or old.status == "completed":
+            raise UsageError(f"The agent {old.id} is {old.status}.", hint="Only one that did not complete is retried.")
+        data = (await self._event(old.queued_seq)).data
+        agent = self.session.agents.get(old.actor)
+        begun = agent is not None and bool(agent.conversation.messages) and bool(old.run)
+        prompt = f"{GO_ON}\n\n{data['prompt']}" if begun else data["prompt"]
+        profile = msgspec.convert(data["profile"], Profile)
+        named = ("owner", "lane", "depth", "cost_limit")
+        entry = Entry(
+            id=os.urandom(6).hex(), agent=old.agent, actor=old.actor, prompt=prompt, keeps=old.keeps, profile=profile,
+            **{name: data[name] for name in named if name in data},
+        )  # fmt: skip
+        self.scheduler.add(entry)
+        return entry.id
+
+    def resume(self) -> None:
+        """Go on with everything that was cut off, as ``Session.resume`` does, and with the queue."""
+        self.session.resume()
+        self.scheduler.recover()
+
+    # --- stopping -----------------------------------------------------------------------------------------------------
+
+    def stop(self, agent_id: str = "") -> None:
+        """Stop one, wherever it stands, or all of them; one that is over stays as it is.
+
+        Raises:
+            UsageError: There is none of that id.
+        """
+        ledger = self.scheduler.ledger
+        for entry in [ledger.find(agent_id)] if agent_id else [*ledger.open()][::-1]:
+            self.scheduler.stop(entry)
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    def status(self, agent_id: str) -> dict[str, Any]:
+        """Say where one stands: ``agent_id, agent, status, progress, current_step, place`` (in the queue, 0 for not there).
+
+        Raises:
+            UsageError: There is none of that id.
+        """
+        return self._status(self.scheduler.ledger.find(agent_id))
+
+    def _status(self, entry: Entry) -> dict[str, Any]:
+        return {
+            "agent_id": entry.id, "agent": entry.agent, "status": entry.status, "progress": entry.progress,
+            "current_step": entry.step, "place": self.scheduler.place(entry), "owner": entry.owner, "started": entry.at,
+        }  # fmt: skip
+
+    def list(self) -> list[dict[str, Any]]:
+        """Say where each stands, oldest first."""
+        return [self._status(entry) for entry in self.scheduler.ledger.entries.values()]
+
+    async def wait(self, agent_id: str) -> dict[str, Any]:
+        """Wait for the end of one, and give its result.
+
+        Raises:
+            UsageError: There is none of that id, or the session closed before it ended.
+        """
+        entry = self.scheduler.ledger.find(agent_id)
+        await entry.ended.wait()
+        return await self.result(entry.id)
+
+    async def result(self, agent_id: str) -> dict[str, Any]:
+        """Give the result of one: text, files, actions, usage, error, what is done and what is not.
+
+        Raises:
+            UsageError: There is none of that id, or it is not over.
+        """
+        entry = self.scheduler.ledger.find(agent_id)
+        if not entry.over:
+            text = f"The agent {entry.id} has no result yet: it is {entry.status}. {entry.step}"
+            raise UsageError(text.strip(), code="E_NOT_FOUND", hint="Ask again when it has ended.")
+        return (await self._event(entry.seq)).data
+
+    async def _event(self, seq: int) -> PluginEvent:
+        (event,) = await self.session.kernel.store.read(self.session.id, seq - 1, 1)
+        assert isinstance(event, PluginEvent)
+        return event
+
+    # --- conversations ------------------------------------------------------------------------------------------------
+
+    def clear(self, name: str) -> bool:
+        """Forget the conversation of a named agent; says whether there was one.
+
+        Raises:
+            UsageError: It is at work.
+        """
+        return self.scheduler.actors.clear(name)
+
+    def fork(self, name: str, new: str) -> None:
+        """Give another named agent a copy of an agent's conversation; from there each goes its own way.
+
+        Raises:
+            UsageError: There is nothing to copy, or the other has a conversation already.
+        """
+        root = self.session.workspace.root
+        known, taken = kept.load(root, name), kept.load(root, new)
+        if known is None or not known.messages:
+            raise UsageError(f"The agent {name} has no conversation.", code="E_NOT_FOUND")
+        if (taken is not None and taken.messages) or new == "main":
+            raise UsageError(f"The agent {new} has a conversation already.", code="E_BUSY", hint="Clear it first.")
+        kept.save(msgspec.structs.replace(known, agent=new, session=""))
+
+    # --- hooks --------------------------------------------------------------------------------------------------------
+
+    @hookimpl(tryfirst=True)
+    def interpret_prompt(self, text: str) -> Interpretation | None:
+        """Take what is said to an agent by the scheduler as it is: a task is no command, and calls nobody."""
+        return Interpretation(text) if self.scheduler.actors.is_literal(text) else None
+
+    @hookimpl
+    def remind(self, agent: Any) -> str | None:
+        """Tell an agent at work of the ends of what it has started."""
+        return "\n".join(self.scheduler.news(agent.name)) or None
+
+    @hookimpl
+    def provide_tools(self) -> Sequence[Tool]:
+        """Give the tools by which agents start agents."""
+        return (delegate.task, delegate.handover, delegate.get_agent_result)
+
+
+@asynccontextmanager
+async def live(session: Session) -> AsyncIterator[Runs]:
+    """Keep the half of a session running."""
+    async with trio.open_nursery() as nursery:
+        settings = session.settings(SchedulerSettings)
+        scheduler = Scheduler(session, settings, nursery)
+        nursery.start_soon(scheduler.follow)
+        nursery.start_soon(scheduler.tick)
+        try:
+            yield Runs(session, settings, scheduler)
+        finally:
+            scheduler.closed = True
+            nursery.cancel_scope.cancel()

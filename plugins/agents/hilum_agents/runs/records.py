@@ -1,0 +1,217 @@
+"""What the log tells of agents that were started: a fold over events. Nothing else keeps their state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import trio
+from hilum import Profile, UsageError
+from hilum import events as ev
+from hilum.messages import writable
+
+QUEUED, STATUS, LOG, OUTPUT = "agents.queued", "agents.status", "agents.log", "agents.output"
+TOOL_CALL, RESULT = "agents.tool_call", "agents.result"
+
+
+class Entry(msgspec.Struct, eq=False, kw_only=True):
+    """One start of an agent.
+
+    Attributes:
+        id: Its id, unique.
+        agent: Name of the definition.
+        actor: Name of the agent in the session; one that keeps its conversation has the definition's.
+        prompt: What it is to do; dropped when it is over.
+        owner: Name of the agent that started it, empty for the user.
+        owner_run: The run of the owner that did.
+        lane: Those of one lane wait for one another: empty for all agents of a session, else the owner of a task.
+        urgent: Whether the user waits for it.
+        keeps: Whether its conversation outlives the session.
+        wakes: Whether its end is told to its owner.
+        key: The call that started it, so that a repeated call finds it.
+        depth: How many agents stand between it and the user.
+        profile: What it may do.
+        cost_limit: US dollars it may cost.
+        run: Its run, once it has begun.
+        status: Where it stands, ``queued`` to a final state.
+        progress: 0 to 1, never falling.
+        step: What it does now.
+        charged: Whether its owner was charged for it.
+        told: Whether its owner was told of its end.
+        seq: Number of the event that holds its result, 0 while there is none.
+        queued_seq: Number of the event that queued it.
+        at: When it was started, Unix time.
+    """
+
+    id: str
+    agent: str
+    actor: str
+    prompt: str
+    owner: str = ""
+    owner_run: str = ""
+    lane: str = ""
+    urgent: bool = True
+    keeps: bool = False
+    wakes: bool = False
+    key: str = ""
+    depth: int = 1
+    profile: Profile = Profile()
+    cost_limit: float | None = None
+    run: str = ""
+    status: str = "queued"
+    progress: float = 0.0
+    step: str = ""
+    charged: bool = False
+    told: bool = False
+    seq: int = 0
+    queued_seq: int = 0
+    at: float = 0.0
+    ended: trio.Event = msgspec.field(default_factory=trio.Event)
+
+    @property
+    def over(self) -> bool:
+        """Whether it has a result."""
+        return self.seq > 0
+
+    def queued(self) -> dict[str, Any]:
+        """Give the data of the event that queues it."""
+        whole = msgspec.structs.asdict(self)
+        data = {name: whole[name] for name in _QUEUED if whole[name] not in ("", None)}
+        return {"agent_id": self.id, **data, "profile": msgspec.to_builtins(self.profile)}
+
+
+_QUEUED = (
+    "agent",
+    "actor",
+    "prompt",
+    "owner",
+    "owner_run",
+    "lane",
+    "urgent",
+    "keeps",
+    "wakes",
+    "key",
+    "depth",
+    "cost_limit",
+)
+
+
+class Ledger:
+    """The fold.
+
+    Attributes:
+        entries: All that were started, by id, oldest first.
+        last: Number of the last event folded.
+        by_run: Those that run, by run.
+    """
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.by_run: dict[str, Entry] = {}
+        self.last = 0
+        self._keys: dict[str, Entry] = {}
+        self._unbegun: dict[str, list[Entry]] = {}
+        self._owned: dict[str, list[Entry]] = {}
+
+    def apply(self, event: ev.Event) -> None:
+        """Take in one event."""
+        self.last = max(self.last, event.seq)
+        match event:
+            case ev.PluginEvent(name=name) if name in (QUEUED, STATUS, RESULT):
+                self._own(event)
+            case ev.PromptQueued(agent=actor, run=run, text=text):
+                self._begun(actor, run, text)
+                self._told(actor, text)
+            case ev.RoundEnded(agent=owner, notes=notes):
+                self._told(owner, *notes)
+            case ev.ModelUsed(purpose=purpose) if purpose.startswith("agent "):
+                if (entry := self.entries.get(purpose.removeprefix("agent "))) is not None:
+                    entry.charged = True
+
+    def _own(self, event: ev.PluginEvent) -> None:
+        data = event.data
+        if event.name == QUEUED:
+            named = {name: data[name] for name in _QUEUED if name in data}
+            profile = msgspec.convert(data["profile"], Profile)
+            entry = Entry(id=data["agent_id"], profile=profile, queued_seq=event.seq, at=event.at, **named)
+            self.entries[entry.id] = entry
+            self._unbegun.setdefault(entry.actor, []).append(entry)
+            self._owned.setdefault(entry.owner, []).append(entry)
+            if entry.key:
+                self._keys[entry.key] = entry
+            return
+        known = self.entries.get(data["agent_id"])
+        if known is None or known.over:
+            return
+        known.status, known.progress, known.step = (
+            data["status"],
+            max(known.progress, data["progress"]),
+            data["current_step"],
+        )
+        if event.name == RESULT:
+            self._close(known, event.seq)
+
+    def _close(self, entry: Entry, seq: int) -> None:
+        entry.seq, entry.prompt, entry.profile = seq, "", Profile()  # the log has them, should they be needed again
+        self.by_run.pop(entry.run, None)
+        waiting = self._unbegun.get(entry.actor, [])
+        if entry in waiting:
+            waiting.remove(entry)
+        if not waiting:
+            self._unbegun.pop(entry.actor, None)
+        if not entry.wakes or entry.told:
+            self._forget_owned(entry)
+        entry.ended.set()
+
+    def _forget_owned(self, entry: Entry) -> None:
+        owned = self._owned.get(entry.owner, [])
+        if entry in owned:
+            owned.remove(entry)
+
+    def _begun(self, actor: str, run: str, text: str) -> None:
+        """Note the run of the entry whose prompt this is: an agent works on one at a time, in order."""
+        for entry in self._unbegun.get(actor, []):
+            if writable(entry.prompt) == text:
+                self._unbegun[actor].remove(entry)
+                entry.run = run
+                self.by_run[run] = entry
+                return
+
+    def _told(self, owner: str, *texts: str) -> None:
+        for entry in [entry for entry in self._owned.get(owner, []) if entry.over]:
+            if any(mark(entry) in text for text in texts):
+                entry.told = True
+                self._forget_owned(entry)
+
+    def by_key(self, key: str) -> Entry | None:
+        """Give what a call has started."""
+        return self._keys.get(key)
+
+    def owned(self, owner: str) -> list[Entry]:
+        """Give what an agent has started: what is not over, and what it was not told of."""
+        return list(self._owned.get(owner, []))
+
+    def open(self) -> Iterator[Entry]:
+        """Give what has no result yet, oldest first."""
+        for waiting in [self.by_run.values(), *self._unbegun.values()]:
+            yield from [entry for entry in waiting if not entry.over]
+
+    def find(self, name: str) -> Entry:
+        """Give an entry by its id, or the beginning of one.
+
+        Raises:
+            UsageError: There is none, or there are several.
+        """
+        if name in self.entries:
+            return self.entries[name]
+        found = [entry for identity, entry in self.entries.items() if name and identity.startswith(name)]
+        if len(found) != 1:
+            what = "More than one agent that ran begins with" if found else "No agent that ran has the id"
+            raise UsageError(f"{what} {name!r}.", hint="hilum agents results lists them.")
+        return found[0]
+
+
+def mark(entry: Entry) -> str:
+    """Give the words by which an owner is told of an entry's end; they are how the log knows that it was."""
+    return f"[agent {entry.id}]"

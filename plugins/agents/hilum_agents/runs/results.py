@@ -1,0 +1,92 @@
+"""The result of a run: what it said, which files it made and changed, what it did, what is done and what is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from hilum import HilumError
+from hilum.events import RunEnded
+
+from hilum_agents.runs.records import Entry
+from hilum_agents.runs.watch import Watch
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+SAID = {
+    "completed": "It is done.",
+    "partial_success": "It is done in part.",
+    "failed": "It failed.",
+    "stopped": "It was stopped.",
+    "timed_out": "It ran out of time.",
+    "interrupted": "It was cut off.",
+}
+
+
+def build(session: Session, entry: Entry, ended: RunEnded, watch: Watch, status: str) -> dict[str, Any]:
+    """Give the data of the event that holds a result.
+
+    Args:
+        session: The session it ran in.
+        entry: What was started.
+        ended: How its run ended.
+        watch: What was seen of it.
+        status: Its final state.
+    """
+    files = _files(session, entry)
+    items = [(str(item.get("content", "")), item.get("status")) for item in watch.items]
+    done = [text for text, state in items if state == "completed"]
+    left = [text for text, state in items if state in ("pending", "in_progress")]
+    left += [ended.left] if ended.left else []
+    if status != "completed" and not left:
+        left = [ended.error or SAID[status]]
+    error = {"code": ended.code, "message": ended.error, "hint": ended.hint} if ended.error or ended.code else None
+    return {
+        "agent_id": entry.id, "agent": entry.agent, "status": status, "current_step": SAID[status],
+        "progress": 1.0 if status == "completed" else max(entry.progress, watch.progress),
+        "text": ended.text or watch.seen, **files, "actions": watch.actions, "tools_used": watch.tools,
+        "turns": ended.turns, "seconds": round(ended.seconds, 3), "usage": msgspec.to_builtins(ended.usage),
+        "cost": watch.cost, "error": error, "done": done, "not_done": left, "run": entry.run, "owner": entry.owner,
+    }  # fmt: skip
+
+
+def _files(session: Session, entry: Entry) -> dict[str, list[str]]:
+    """Give the files its run made, changed and deleted, as the journal of changes knows them."""
+    from hilum_files import Changes
+
+    changes, kinds = session.half(Changes), dict[str, tuple[bool, bool]]()
+    if changes is None or not entry.run:
+        return {"files_made": [], "files_changed": [], "files_deleted": []}
+    try:
+        records = changes.records("run", entry.run)
+    except HilumError:  # it changed nothing
+        records = []
+    for record in records:
+        for change in record.changes:
+            first, _ = kinds.get(change.path, (change.before is not None, True))
+            kinds[change.path] = first, change.after is not None
+    return {
+        "files_made": sorted(path for path, (before, after) in kinds.items() if after and not before),
+        "files_changed": sorted(path for path, (before, after) in kinds.items() if after and before),
+        "files_deleted": sorted(path for path, (before, after) in kinds.items() if before and not after),
+    }
+
+
+def tell(result: dict[str, Any]) -> str:
+    """Give a result as a model, or a user, reads it."""
+    status, error, text = result["status"], result.get("error"), result.get("text", "")
+    lines = [] if status == "completed" else [f"{SAID[status]} {error['message'] if error else ''}".rstrip()]
+    if text and status not in ("completed", "partial_success"):
+        lines.append("What it had so far:")
+    lines += [text] if text else []
+    for title, key in (
+        ("Files made", "files_made"),
+        ("Files changed", "files_changed"),
+        ("Files deleted", "files_deleted"),
+    ):
+        if result.get(key):
+            lines.append(f"{title}: {', '.join(result[key])}")
+    if result.get("not_done"):
+        lines.append("Not done: " + "; ".join(result["not_done"]))
+    return "\n".join(lines) or "It said nothing."

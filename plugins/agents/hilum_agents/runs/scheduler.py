@@ -1,0 +1,418 @@
+"""The scheduler: who begins when, what is told of each, and how each ends, exactly once.
+
+All state is a fold over the log (``Ledger``). What is kept beside it, who waits and who runs in this process, is made from it
+when the session is opened.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import trio
+from hilum import HilumError, StoreError
+from hilum import events as ev
+from hilum.errors import E_INTERRUPTED, E_STOPPED
+from hilum_hooks import FAULTS, Fault
+
+from hilum_agents.runs import records, results
+from hilum_agents.runs.actors import Actors
+from hilum_agents.runs.queue import Queue, places
+from hilum_agents.runs.records import Entry, Ledger
+from hilum_agents.runs.watch import Watch
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+    from hilum_agents.runs.settings import SchedulerSettings
+
+SECOND, SOON = 1.0, 0.2
+SHOWN_PLACES = 5
+TRIM_AT = 0.8
+ANSWER = 2_048
+
+
+class Scheduler:
+    """See the module.
+
+    Args:
+        session: The session.
+        settings: The user's.
+        nursery: Owns what begins agents.
+
+    Attributes:
+        ledger: What the log says.
+        actors: The agents in the session that entries run as.
+    """
+
+    def __init__(self, session: Session, settings: SchedulerSettings, nursery: trio.Nursery) -> None:
+        self._session, self._settings, self._nursery = session, settings, nursery
+        self.ledger, self.actors = Ledger(), Actors(session)
+        self.watches: dict[str, Watch] = {}
+        self._queues: dict[str, Queue] = {}
+        self._running: Counter[str] = Counter()
+        self._active: dict[str, Entry] = {}
+        self._busy: set[str] = set()
+        self._stopping: dict[str, ev.RunEnded | None] = {}
+        self._places: dict[str, int] = {}
+        self._flushed: dict[str, float] = {}
+        self._lost: dict[str, ev.RunEnded] = {}
+        self._work = trio.Event()
+        self._alive = self.closed = False
+        self._fold()
+        self._held = any(True for _ in self.ledger.open())
+        self._seen = self.ledger.last
+        if self._held:
+            self._work.set()
+
+    def _fold(self) -> None:
+        """Take in what the log holds already."""
+        while page := self._session.journal.since(self.ledger.last):
+            for event in page:
+                self.ledger.apply(event)
+                if (entry := self.ledger.by_run.get(event.run)) is not None:
+                    self._watch(entry).apply(event)
+                    if isinstance(event, ev.RunEnded):
+                        self._lost[entry.id] = event
+                elif isinstance(event, ev.PluginEvent) and event.name == records.RESULT:
+                    self.watches.pop(event.data["agent_id"], None)
+                    self._lost.pop(event.data["agent_id"], None)
+
+    # --- telling ------------------------------------------------------------------------------------------------------
+
+    def note(self, name: str, **data: Any) -> None:
+        """Write an event of ours and fold it."""
+        event = ev.PluginEvent(name=name, data=data)
+        seq = self._session.emit(event)
+        self.ledger.apply(ev.PluginEvent(name=name, data=data, seq=seq, at=time.time()))
+
+    def log(self, entry: Entry, level: str, message: str) -> None:
+        """Write a line of its log."""
+        self.note(records.LOG, agent_id=entry.id, level=level, message=message, timestamp=time.time())
+
+    def status(self, entry: Entry, status: str, step: str, progress: float | None = None, **more: Any) -> None:
+        """Tell where it stands."""
+        share = max(entry.progress, progress or 0.0)
+        self.note(records.STATUS, agent_id=entry.id, status=status, progress=share, current_step=step, **more)
+
+    def _tell(self, entry: Entry, *, always: bool = False) -> None:
+        watch = self._watch(entry)
+        if always or (watch.status, watch.step) != (entry.status, entry.step):
+            self.status(entry, watch.status, watch.step, watch.progress)
+
+    def _flush(self, entry: Entry) -> None:
+        self._flushed[entry.id] = trio.current_time()
+        for kind, text in self._watch(entry).flush():
+            self.note(records.OUTPUT, agent_id=entry.id, chunk=text, chunk_type=kind)
+
+    def _watch(self, entry: Entry) -> Watch:
+        if entry.id not in self.watches:
+            self.watches[entry.id] = Watch(entry.profile.turns or self._session.options.turns)
+        return self.watches[entry.id]
+
+    # --- beginning ----------------------------------------------------------------------------------------------------
+
+    def add(self, entry: Entry) -> None:
+        """Take in a new one. It begins at once if there is room."""
+        self.note(records.QUEUED, **entry.queued())
+        known = self.ledger.entries[entry.id]
+        self._enqueue(known)
+        self._pump()
+        if known.id in self._active:
+            self.status(known, "queued", "It begins.", place=0)
+        elif known.id not in self._places:
+            place = places([self._queues[known.lane]])[known.id]
+            self.status(known, "queued", f"Place {place} in the queue.", place=place)
+
+    def _enqueue(self, entry: Entry) -> None:
+        self._queues.setdefault(entry.lane, Queue()).add(entry)
+        self._work.set()
+
+    def place(self, entry: Entry) -> int:
+        """Give its place in its queue, 0 if it does not wait."""
+        queue = self._queues.get(entry.lane)
+        return places([queue]).get(entry.id, 0) if queue else 0
+
+    def _pump(self) -> None:
+        """Begin who can begin."""
+        if self._held or self.closed:
+            return
+        for lane, queue in list(self._queues.items()):
+            most = self._settings.tasks_at_once if lane else self._settings.at_once
+            while self._running[lane] < most:
+                entry = queue.take(lambda entry: entry.actor not in self._busy)
+                if entry is None:
+                    break
+                self._occupy(entry)
+                self._nursery.start_soon(self._launch, entry, name=f"start of agent {entry.agent}")
+            self._tell_places(queue)
+            if not queue:
+                del self._queues[lane]
+
+    def _occupy(self, entry: Entry) -> None:
+        self._running[entry.lane] += 1
+        self._busy.add(entry.actor)
+        self._active[entry.id] = entry
+        self._places.pop(entry.id, None)
+        self._work.set()
+
+    def _tell_places(self, queue: Queue) -> None:
+        """Tell the first of those that wait where they are now."""
+        for place, entry in enumerate(queue.order()[:SHOWN_PLACES], 1):
+            if self._places.get(entry.id) != place:
+                self._places[entry.id] = place
+                self.status(entry, "queued", f"Place {place} in the queue.", place=place)
+
+    async def _launch(self, entry: Entry) -> None:
+        try:
+            self.actors.enter(entry)
+            with self.actors.literal(entry.prompt):
+                await self._session.prompt(entry.prompt, agent=entry.actor)
+            if entry.id in self._stopping:
+                self._session.stop(entry.actor)
+        except StoreError:
+            return  # nothing can be written any more
+        except HilumError as error:
+            self.finish(entry, ev.RunEnded(state="failed", code=error.code, error=error.message, hint=error.hint))
+        except FAULTS as error:
+            self._session.report(Fault("scheduler", "start", error))
+            self.finish(entry, ev.RunEnded(state="failed", code="E_FAILED", error=f"It could not begin: {error!r}."))
+
+    # --- following ----------------------------------------------------------------------------------------------------
+
+    async def follow(self) -> None:
+        """Read the session's events until it closes; a fault in what is done with one of them ends nothing."""
+        async for item in self._session.events(self._seen, deltas=True):
+            try:
+                self._take(item)
+            except StoreError:
+                break
+            except FAULTS as error:
+                self._session.report(Fault("scheduler", "events", error))
+        self.closed = True
+        for entry in list(self.ledger.open()):
+            entry.ended.set()
+
+    def _take(self, item: ev.AnyEvent | ev.Delta) -> None:
+        if isinstance(item, ev.Delta):
+            if item.kind == "text" and (entry := self.ledger.by_run.get(item.run)) is not None:
+                self._watch(entry).show(item.text)
+                if trio.current_time() - self._flushed.get(entry.id, 0.0) >= SOON:
+                    self._flush(entry)
+            return
+        if isinstance(item, ev.PluginEvent) and item.name.startswith("agents."):
+            return
+        self._alive |= isinstance(item, ev.PromptQueued)
+        self.ledger.apply(item)
+        entry = self.ledger.by_run.get(item.run) if item.run else None
+        if entry is not None:
+            cut_off = isinstance(item, ev.RunEnded) and item.state == "interrupted"
+            if self._held and not cut_off:
+                self.settle(resumed=True)
+            self._follow(entry, item)
+        if isinstance(item, ev.StopAsked | ev.RunEnded):
+            self._stopped_with(item)
+        if isinstance(item, ev.RunEnded):
+            self.wake(item.agent)
+
+    def _follow(self, entry: Entry, event: ev.AnyEvent) -> None:
+        watch = self._watch(entry)
+        watch.apply(event)
+        match event:
+            case ev.ModelAnswered():
+                self._flush(entry)
+                self._check_limits(entry, watch)
+            case ev.CallStarted(call=call):
+                self.note(records.TOOL_CALL, agent_id=entry.id, tool=call.name, arguments=call.arguments)
+                self._tell(entry)
+            case ev.CallDone(result=result):
+                failed = f" failed with {result.code}" if result.code else " is done"
+                self.log(entry, "warning" if result.code else "info", f"{result.name}{failed}.")
+            case ev.ModelFailed() | ev.UserNeeded():
+                self.log(entry, "warning", event.message)
+            case ev.ErrorRaised():
+                self.log(entry, "error", event.message)
+            case ev.StateChanged() if event.state not in ev.FINAL:
+                self._tell(entry)
+            case ev.RunEnded():
+                self.finish(entry, event)
+
+    def _check_limits(self, entry: Entry, watch: Watch) -> None:
+        if entry.cost_limit is not None and watch.cost > entry.cost_limit and entry.id not in self._stopping:
+            error = f"The limit of {entry.cost_limit:g} US dollars is reached."
+            end = ev.RunEnded(
+                state="partial_success", code="E_TOKEN_LIMIT", error=error, left=f"{error} All work is kept."
+            )
+            self.stop(entry, end)
+        if entry.lane and watch.context > (self._settings.task_window - ANSWER) * TRIM_AT:
+            self._session.trim(entry.actor)
+
+    # --- ending -------------------------------------------------------------------------------------------------------
+
+    def stop(self, entry: Entry, end: ev.RunEnded | None = None) -> None:
+        """End one, wherever it stands; a second time changes nothing.
+
+        Args:
+            entry: Which.
+            end: How it counts as ended, when not as stopped.
+        """
+        if entry.over or entry.id in self._stopping:
+            return
+        self._stopping[entry.id] = end
+        queue = self._queues.get(entry.lane)
+        if queue is not None and entry.id not in self._active:
+            queue.remove(entry)
+        if entry.id in self._active or entry.run:
+            self._session.stop(entry.actor)
+        agent = self._session.agents.get(entry.actor)
+        if entry.id not in self._active and entry.run and agent is not None and agent.scope is None:
+            agent.session.emit(ev.StopAsked(), agent, entry.run)  # cut off by a crash: a resume must not go on with it
+        if entry.id not in self._active and not entry.over:
+            error = "It was stopped before it began." if not entry.run else "It was stopped."
+            self.finish(entry, ev.RunEnded(state="stopped", code=E_STOPPED, error=error))
+
+    def _stopped_with(self, event: ev.StopAsked | ev.RunEnded) -> None:
+        """Stop what an agent has started, when it is stopped; and the whole queue, when everything is."""
+        if isinstance(event, ev.RunEnded) and event.state != "stopped":
+            return
+        for entry in self.ledger.owned(event.agent):
+            if not entry.over and entry.owner_run == event.run and entry.lane:
+                entry.wakes = False  # the user has just stopped the one to be woken
+                self.stop(entry)
+        asked_for = self.ledger.by_run.get(event.run)
+        if isinstance(event, ev.StopAsked) and asked_for is not None and asked_for.id not in self._stopping:
+            asked = {known.id for known in self._active.values() if self._was_asked(known)}
+            if asked >= {known.id for known in self._active.values() if not known.lane}:
+                waiting = [one for queue in self._queues.values() for one in queue.order()]
+                for one in [*waiting, *(active for active in self._active.values() if not active.run)]:
+                    self.stop(one)
+
+    def _was_asked(self, entry: Entry) -> bool:
+        agent = self._session.agents.get(entry.actor)
+        return agent is not None and agent.conversation.stopped == entry.run
+
+    def finish(self, entry: Entry, ended: ev.RunEnded) -> None:
+        """Write a result, once, and let the next one begin."""
+        if entry.over:
+            return
+        watch, instead = self._watch(entry), self._stopping.pop(entry.id, None)
+        if instead is not None and ended.state == "stopped":
+            given = {"state": instead.state, "code": instead.code, "error": instead.error, "left": instead.left}
+            ended = msgspec.structs.replace(ended, **given)
+        self._flush(entry)
+        if problem := self.actors.keep(entry):
+            self.log(entry, "warning", problem)
+        result = results.build(self._session, entry, ended, watch, str(ended.state))
+        if ended.error:
+            self.log(entry, "error" if ended.state in ("failed", "timed_out") else "warning", ended.error)
+        self.note(records.RESULT, **result)
+        self.status(entry, result["status"], result["current_step"], result["progress"])
+        self.charge(entry, ended.usage)
+        self.actors.leave(entry)
+        for kept in (self.watches, self._flushed, self._lost, self._places):
+            kept.pop(entry.id, None)
+        if self._active.pop(entry.id, None) is not None:
+            self._running[entry.lane] -= 1
+            self._busy.discard(entry.actor)
+            if not self._running[entry.lane]:
+                del self._running[entry.lane]
+        self._pump()
+        self.wake(entry.owner)
+
+    def charge(self, entry: Entry, usage: Any) -> None:
+        """Count what a task has used to its owner's run, once."""
+        owner = self._session.agents.get(entry.owner)
+        if entry.lane and not entry.charged and owner is not None and (usage.total or usage.cost):
+            entry.charged = True
+            model = owner.conversation.sealed.model or owner.model
+            owner.emit(ev.ModelUsed(model=model, purpose=f"agent {entry.id}", usage=usage))
+
+    def wake(self, name: str) -> None:
+        """Tell an agent that has nothing to do of what it has started and has ended."""
+        owner = self._session.agents.get(name) if name else None
+        if owner is None or self.closed or owner.conversation.pending:
+            return
+        if news := self.news(name):
+            self._nursery.start_soon(self._prompt, name, "\n\n".join(news))
+
+    def news(self, name: str) -> list[str]:
+        """Give what an agent is to be told of the ends of what it has started."""
+        ended = [entry for entry in self.ledger.owned(name) if entry.over and entry.wakes and not entry.told]
+        return [
+            f"{records.mark(entry)} The background agent {entry.agent} has ended: {entry.status}. "
+            f"get_agent_result gives what it found."
+            for entry in ended
+        ]
+
+    async def _prompt(self, name: str, text: str) -> None:
+        agent = self._session.agents[name]
+        if agent.conversation.pending or not self.news(name):
+            return  # it was told meanwhile, or will be
+        try:
+            with self.actors.literal(text):
+                await self._session.prompt(text, agent=name)
+        except HilumError as error:
+            self._session.report(Fault("scheduler", "wake", error))
+
+    # --- time ---------------------------------------------------------------------------------------------------------
+
+    async def tick(self) -> None:
+        """Tell where each stands, every second, while there is anything to tell."""
+        while not self.closed:
+            await self._work.wait()
+            await trio.sleep(SECOND)
+            try:
+                self._second()
+            except StoreError:
+                return
+            except FAULTS as error:
+                self._session.report(Fault("scheduler", "second", error))
+
+    def _second(self) -> None:
+        self.recover()
+        for entry in list(self._active.values()):
+            if entry.run:
+                self._flush(entry)
+                self._tell(entry, always=True)
+            if self.actors.stop_wanted(entry):
+                self.stop(entry)
+        if not self._active and not self._queues and not self._held:
+            self._work = trio.Event()
+
+    # --- after a crash ------------------------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Write the results that a crash has kept from being written; see what to do about what was cut off."""
+        for identity, ended in list(self._lost.items()):
+            self.finish(self.ledger.entries[identity], ended)
+        self._lost.clear()
+        if not self._held:
+            return
+        cut_off = [entry for entry in self.ledger.open() if entry.run]
+        agents = [self._session.agents.get(entry.actor) for entry in cut_off]
+        if not cut_off or any(agent is not None and agent.scope is not None for agent in agents):
+            self.settle(resumed=True)
+        elif self._alive:
+            self.settle(resumed=False)
+
+    def settle(self, *, resumed: bool) -> None:
+        """Go on with what was cut off, or say of each that it was.
+
+        Args:
+            resumed: Whether the session was resumed; else the user has gone on to something else.
+        """
+        self._held = False
+        self._work.set()
+        for entry in list(self.ledger.open()):
+            if entry.id in self._lost:
+                continue
+            if not resumed:
+                error, hint = "hilum ended while it ran." if entry.run else "hilum ended before it began.", "Retry it."
+                self.finish(entry, ev.RunEnded(state="interrupted", code=E_INTERRUPTED, error=error, hint=hint))
+            elif entry.run:
+                self._occupy(entry)
+            else:
+                self._enqueue(entry)
+        self._pump()
