@@ -6,12 +6,33 @@ Importing the package reads no file and loads no YAML.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from hilum import hookimpl
+
+from hilum_agents.settings import AgentsSettings
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+    from hilum_agents.calls import AgentCall, complete_name, read_call, read_unknown
+    from hilum_agents.definitions.catalog import Catalog, Entry, look
+    from hilum_agents.definitions.definition import Definition, Permission
+    from hilum_agents.definitions.loading import load_definition
+    from hilum_agents.half import Agents
+
+__all__ = [
+    "AgentCall", "Agents", "AgentsSettings", "Catalog", "Definition", "Entry", "Permission", "complete_name", "load_definition",
+    "look", "open_session", "read_call", "read_unknown",
+]  # fmt: skip
 
 # Where what is public stands, loaded at first use.
-_HOMES: dict[str, str] = {}
-
-__all__: list[str] = []
+_HOMES = {
+    "AgentCall": "calls", "complete_name": "calls", "read_call": "calls", "read_unknown": "calls", "Agents": "half",
+    "Definition": "definitions.definition", "Permission": "definitions.definition",
+    "load_definition": "definitions.loading",
+    "Catalog": "definitions.catalog", "Entry": "definitions.catalog", "look": "definitions.catalog",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -19,3 +40,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"hilum_agents.{_HOMES[name]}"), name)
     return value
+
+
+@hookimpl
+def open_session(session: Session) -> Agents:
+    """Give the session's half."""
+    from hilum_agents.half import Agents
+
+    return Agents(session, session.settings(AgentsSettings))

@@ -1,0 +1,7 @@
+"""Definitions of agents: what their files say, in any of the dialects in which people write them."""
+
+from hilum_agents.definitions.definition import Definition, Permission
+from hilum_agents.definitions.loading import load_definition
+from hilum_agents.definitions.permissions import judge
+
+__all__ = ["Definition", "Permission", "judge", "load_definition"]

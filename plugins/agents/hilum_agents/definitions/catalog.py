@@ -1,0 +1,218 @@
+"""All agents there are for a workspace: where each comes from, and whether it holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import attrs
+from hilum import config_folder
+
+from hilum_agents.definitions.definition import Definition, Dialect, Scope
+from hilum_agents.definitions.loading import load_definition
+
+BUILTIN = Path(__file__).resolve().parents[1] / "builtin"
+OWN = ".hilum/agents"
+# Hilum's own come first, then those of other programs.
+_PROJECT: tuple[tuple[str, Dialect], ...] = (
+    (OWN, "hilum"), (".claude/agents", "claude"), (".gemini/agents", "gemini"), (".opencode/agents", "opencode"),
+    (".opencode/agent", "opencode"), (".github/agents", "copilot"),
+)  # fmt: skip
+_HOME: tuple[tuple[str, Dialect], ...] = (
+    (".claude/agents", "claude"), (".gemini/agents", "gemini"), (".config/opencode/agents", "opencode"),
+    (".config/opencode/agent", "opencode"), (".copilot/agents", "copilot"),
+)  # fmt: skip
+MOST_FILES, DEEPEST = 500, 3
+State = Literal["on", "untrusted", "hidden", "broken"]
+
+
+@attrs.frozen
+class Entry:
+    """An agent and whether it can be called.
+
+    Attributes:
+        definition: The agent.
+        source: Where it comes from, in words.
+        state: ``on``, ``untrusted`` (of a project that the user does not trust), ``hidden`` (another of that name comes
+            first), ``broken`` (does not load).
+        reason: Why it is not on.
+        hides: What it takes the place of: sources of others with its name.
+    """
+
+    definition: Definition
+    source: str
+    state: State = "on"
+    reason: str = ""
+    hides: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Catalog:
+    """What was found.
+
+    Attributes:
+        entries: All agents, the stronger ones first.
+        complaints: What was left out, and why.
+        stamp: What the disk looked like.
+        watched: The files and folders that the stamp is made of.
+        trusts: Whether the user trusts the project; ``None`` where it has no agents.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    complaints: tuple[str, ...] = ()
+    stamp: tuple[object, ...] = ()
+    watched: tuple[Path, ...] = ()
+    trusts: bool | None = None
+
+    def on(self) -> list[Entry]:
+        """The agents that can be called."""
+        return [entry for entry in self.entries if entry.state == "on"]
+
+    def get(self, name: str, scope: str = "") -> Entry | None:
+        """Give the entry of a name, case ignored; one that is on comes first.
+
+        Args:
+            name: The name.
+            scope: Only of this scope.
+        """
+        named = [
+            entry
+            for entry in self.entries
+            if entry.definition.name == name.casefold() and scope in ("", entry.definition.scope)
+        ]
+        return next((entry for entry in named if entry.state == "on"), named[0] if named else None)
+
+    @property
+    def names(self) -> list[str]:
+        """The names that can be called."""
+        return [entry.definition.name for entry in self.on()]
+
+
+def look(workspace: Path | None, *, folders: bool = True) -> Catalog:
+    """Find all agents. Blocks.
+
+    Args:
+        workspace: The project; ``None`` for none.
+        folders: Whether the folders of other programs count, too.
+    """
+    watched: list[Path] = []
+    complaints: list[str] = []
+    entries: list[Entry] = []
+    for root, source, scope, dialect, inside in _places(workspace, folders):
+        watched.append(root)
+        for path in _files(root, inside, watched, complaints):
+            entries.append(Entry(load_definition(path, scope=scope, dialect=_dialect(dialect)), source))
+            watched.append(path)
+    trusts = _trusted(workspace) if any(entry.definition.scope == "project" for entry in entries) else None
+    paths = tuple(dict.fromkeys(watched))
+    return Catalog(tuple(_judge(entries, bool(trusts))), tuple(complaints), _stamp(paths, trusts), paths, trusts)
+
+
+def changed(catalog: Catalog, workspace: Path | None) -> bool:
+    """Whether the disk looks other than when a catalog was made. Blocks."""
+    trusts = None if catalog.trusts is None else _trusted(workspace)
+    return _stamp(catalog.watched, trusts) != catalog.stamp
+
+
+def user_folder() -> Path:
+    """Where the user's own agents are."""
+    return config_folder() / "agents"
+
+
+def _dialect(of_place: Dialect) -> Dialect | None:
+    """In hilum's own folders a file may be of any dialect; its keys tell."""
+    return None if of_place == "hilum" else of_place
+
+
+def _places(workspace: Path | None, folders: bool) -> Iterator[tuple[Path, str, Scope, Dialect, Path | None]]:
+    """Give folder, words for it, scope, dialect, and the folder that links may not lead out of."""
+    home = Path.home()
+    if workspace is not None:
+        for name, dialect in _PROJECT if folders else _PROJECT[:1]:
+            if os.path.realpath(workspace / name) not in (os.path.realpath(home / name), os.path.realpath(user_folder())):
+                yield workspace / name, f"project {name}", "project", dialect, workspace
+    yield user_folder(), "user agents", "user", "hilum", None
+    for name, dialect in _HOME if folders else ():
+        yield home / name, f"user ~/{name}", "user", dialect, None
+    yield BUILTIN, "built in", "builtin", "hilum", None
+
+
+def _files(root: Path, inside: Path | None, watched: list[Path], complaints: list[str]) -> Iterator[Path]:
+    """Give the Markdown files below a folder, in order."""
+    count, waiting = 0, [(root, 0)]
+    while waiting:
+        folder, depth = waiting.pop(0)
+        if not os.path.isdir(folder):
+            continue
+        if not _may(folder, inside):
+            complaints.append(f"{folder} leads out of {inside}; it is left out.")
+            continue
+        watched.append(folder)
+        try:
+            listed = sorted(os.scandir(folder), key=lambda each: each.name)
+        except OSError as error:
+            complaints.append(f"{folder} cannot be read: {error.strerror or error}.")
+            continue
+        for entry in listed:
+            path = Path(entry.path)
+            if entry.is_dir():
+                if depth < DEEPEST and not entry.name.startswith(".") and not entry.is_symlink():
+                    waiting.append((path, depth + 1))
+            elif entry.name.casefold().endswith(".md") and entry.name.casefold() != "readme.md":
+                count += 1
+                if count > MOST_FILES:
+                    complaints.append(f"{root} has more than {MOST_FILES} agents; the first ones are read.")
+                    return
+                if _may(path, inside):
+                    yield path
+                else:
+                    complaints.append(f"{path} leads out of {inside}; it is left out.")
+
+
+def _may(path: Path, inside: Path | None) -> bool:
+    return inside is None or Path(os.path.realpath(path)).is_relative_to(os.path.realpath(inside))
+
+
+def _judge(entries: Iterable[Entry], trusts: bool) -> Iterator[Entry]:
+    """Say of each entry whether it holds."""
+    taken: dict[str, Entry] = {}
+    judged: list[Entry] = []
+    for entry in entries:
+        name = entry.definition.name
+        if entry.definition.error:
+            judged.append(attrs.evolve(entry, state="broken", reason=entry.definition.error))
+        elif entry.definition.scope == "project" and not trusts:
+            judged.append(attrs.evolve(entry, state="untrusted", reason="the project is not trusted (hilum trust)"))
+        elif name in taken:
+            reason = f"{name} of {taken[name].source} comes first"
+            judged.append(attrs.evolve(entry, state="hidden", reason=reason))
+        else:
+            taken[name] = entry
+            judged.append(entry)
+    for entry in judged:
+        hidden = tuple(
+            other.source
+            for other in judged
+            if entry.state == "on" and other.state == "hidden" and other.definition.name == entry.definition.name
+        )
+        yield attrs.evolve(entry, hides=hidden)
+
+
+def _trusted(workspace: Path | None) -> bool:
+    from hilum_guard import trusted
+
+    return workspace is not None and trusted(workspace)
+
+
+def _stamp(watched: Iterable[Path], trusts: bool | None) -> tuple[object, ...]:
+    return (trusts, *map(_stat, watched))
+
+
+def _stat(path: Path) -> tuple[int, ...] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino, status.st_size

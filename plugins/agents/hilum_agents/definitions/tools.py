@@ -1,0 +1,120 @@
+"""Names of tools in the files of other programs, and what they are called here."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+
+_EDIT = ("edit_file", "multi_edit")
+_CHANGE = ("write_file", *_EDIT, "delete_file")
+_SEARCH = ("search_files", "glob_search", "list_directory")
+_SHELL = ("run_terminal_cmd", "list_services", "read_service", "write_service", "stop_service")
+_WEB = ("web_fetch", "web_search")
+
+KNOWN = frozenset(
+    {
+        "read_file", "list_directory", "read_lints", "use_skill", "recall_result", "remember", "forget", "todo_write",
+        "ask_question", "task", "handover", "get_agent_result", "find_tools", "call_tool", *_CHANGE, *_SEARCH, *_SHELL, *_WEB,
+    }
+)  # fmt: skip
+"""The tools of the standard set."""
+
+RISKS = frozenset({"read", "write", "execute", "network"})
+"""What a tool may touch; a filter may say this instead of a name."""
+
+# By name in small letters without `_` and `-`. One row a meaning; Claude Code, Gemini CLI, opencode, Copilot (new and old).
+_ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("read readfile readmanyfiles notebookread view readnotebookcelloutput getnotebooksummary", ("read_file",)),
+    ("ls list listdir listdirectory", ("list_directory",)),
+    ("write writefile createfile createdirectory newfile", ("write_file",)),
+    ("multiedit", ("multi_edit",)),
+    ("replace applypatch patch strreplace strreplaceeditor insertedit", _EDIT),
+    ("editfiles editfile", _CHANGE),
+    ("grep grepsearch searchfilecontent ripgrep textsearch findtestfiles usages", ("search_files",)),
+    ("glob globsearch filesearch find", ("glob_search",)),
+    ("search codebase searchresults listcodeusages semanticsearch codesearch", _SEARCH),
+    ("bash runshellcommand shell execute terminal runcommands runcommand runinterminal runtasks runtests runtask createandruntask"
+     " testfailure powershell", _SHELL),
+    ("bashoutput terminallastcommand getterminaloutput terminalselection", ("read_service", "list_services")),
+    ("killshell killbash", ("stop_service",)),
+    ("webfetch fetch openfetch openwebsite", ("web_fetch",)),
+    ("websearch googlewebsearch", ("web_search",)),
+    ("web", _WEB),
+    ("problems getdiagnostics diagnostics readlints", ("read_lints",)),
+    ("todowrite todoread todo todos writetodos managetodolist", ("todo_write",)),
+    ("task agent runsubagent customagent", ("task",)),
+    ("taskoutput agentoutput", ("get_agent_result",)),
+    ("askuserquestion askuser question askquestions", ("ask_question",)),
+    ("skill activateskill", ("use_skill",)),
+    ("savememory", ("remember",)),
+)  # fmt: skip
+_TABLE = {word: ours for words, ours in _ROWS for word in words.split()}
+_NO_COUNTERPART = frozenset(
+    "notebookedit exitplanmode enterplanmode enterworktree slashcommand lsp vscodeapi githubrepo extensions opensimplebrowser new"
+    " changes runnotebooks sendmessage taskcreate taskupdate taskget tasklist taskstop teamcreate teamdelete toolsearch"
+    " listmcpresources readmcpresource structuredoutput sleep monitor croncreate crondelete cronlist".split()
+)
+
+
+def ours(name: str, dialect: str, *, deny: bool = False) -> tuple[tuple[str, ...], str]:
+    """Give the tools here that a name stands for, and a warning if it is not certain.
+
+    Args:
+        name: As the file has it, without what stands in parentheses.
+        dialect: Whose file it is.
+        deny: It is denied: then what does the same by another way is denied, too.
+    """
+    if dialect == "hilum" and (name in KNOWN or name in RISKS):
+        return (name,), ""
+    if name == "*":
+        return ("*",), ""
+    if server := _server_tool(name, dialect):
+        return server, ""
+    folded = re.sub(r"[_\W]+", "", name).casefold()
+    if folded == "edit":  # one tool in Claude Code and opencode, all that changes files in Copilot
+        return _CHANGE if dialect == "copilot" or deny else _EDIT, ""
+    if folded in ("write", "writefile") and deny:
+        return ("write_file", "delete_file"), ""
+    if found := _TABLE.get(folded):
+        return found, ""
+    if name in KNOWN:
+        return (name,), ""
+    if folded in _NO_COUNTERPART:
+        return (), f"hilum has nothing that does what the tool {name!r} does."
+    if "/" in name:
+        group, _, last = name.partition("/")
+        if inner := _TABLE.get(re.sub(r"[_\W]+", "", last).casefold()) or (
+            ours(group, "copilot")[0] if group in _GROUPS else ()
+        ):
+            return inner, ""
+    if not re.fullmatch(r"[A-Za-z0-9_.:*?-]{1,128}", name):
+        return (), f"{name!r} is no name of a tool; it is left out."
+    if any(sign in name for sign in "*?") and any(fnmatchcase(known, name) for known in KNOWN):
+        return (name,), ""
+    if name in RISKS:
+        return (), f"The tool {name!r} is not known."
+    return (name,), f"The tool {name!r} is not known; it counts once a plugin provides it."
+
+
+_GROUPS = frozenset({"read", "edit", "search", "execute", "web", "todo", "agent", "vscode"})
+
+
+def _server_tool(name: str, dialect: str) -> tuple[str, ...]:
+    """The tools of an MCP server that a name stands for; empty where it names none."""
+    if name.startswith("mcp__"):
+        return (name if name.count("__") > 1 else f"{name.rstrip('*_')}__*" if name.rstrip("*_") != "mcp" else "mcp__*",)
+    if name in ("mcp_*", "mcp"):
+        return ("mcp__*",)
+    if name.startswith("mcp_"):
+        parts = name.removeprefix("mcp_").split("_")
+        return tuple(f"mcp__{'_'.join(parts[:n])}__{'_'.join(parts[n:])}" for n in range(1, len(parts))) or (
+            f"mcp__{parts[0]}__*",
+        )
+    if "/" in name and dialect != "gemini":
+        server, _, tool = name.rpartition("/")
+        if server.casefold() not in _GROUPS and re.fullmatch(r"[\w.@/-]+", server) and re.fullmatch(r"[\w.*-]+", tool):
+            return (f"mcp__{re.sub(r'[^A-Za-z0-9_-]', '_', server)}__{tool}",)
+    if dialect == "opencode" and name.endswith("_*"):
+        return (f"mcp__{name.removesuffix('_*')}__*",)
+    return ()
+

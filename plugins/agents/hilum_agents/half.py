@@ -1,0 +1,263 @@
+"""The half of a session: knows its agents, reads prompts that call one, and holds each to what its file says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from io import StringIO
+from pathlib import Path
+
+import attrs
+import trio
+from hilum import (
+    Agent, AssistantMessage, HilumError, Interpretation, Profile, Session, Tool, ToolCall, UsageError, Verdict, hookimpl,
+)  # fmt: skip
+from hilum.errors import unknown
+
+from hilum_agents.calls import AgentCall, read_call, read_unknown
+from hilum_agents.definitions.catalog import Catalog, changed, look
+from hilum_agents.definitions.definition import Definition
+from hilum_agents.settings import AgentsSettings
+
+_as_text: ContextVar[bool] = ContextVar("hilum_agents_as_text", default=False)
+MOST_TOLD = 8
+
+
+class Agents:
+    """The agents of a session.
+
+    Args:
+        session: Whose they are.
+        settings: As they hold for its workspace.
+
+    Attributes:
+        catalog: What there is, as it was found last.
+    """
+
+    def __init__(self, session: Session, settings: AgentsSettings) -> None:
+        self._session, self._settings = session, settings
+        self._bound: dict[str, Definition] = {}
+        self._told: set[str] = set()
+        self._lock = trio.Lock()
+        self._found = False
+        self.catalog = Catalog()
+
+    async def refresh(self) -> Catalog:
+        """Look again if the disk has changed; tells the user what is new and wrong."""
+        root = self._session.workspace.root
+        async with self._lock:
+            if not self._found or await trio.to_thread.run_sync(changed, self.catalog, root):
+                self.catalog = await trio.to_thread.run_sync(lambda: look(root, folders=self._settings.folders))
+                self._found = True
+                self._tell()
+        return self.catalog
+
+    async def find(self, name: str) -> Definition:
+        """Give the definition of an agent as its file is now.
+
+        Args:
+            name: Its name; case is ignored.
+
+        Raises:
+            UsageError: There is none of that name, or it cannot be called; says why.
+        """
+        entry = (await self.refresh()).get(name)
+        if entry is None:
+            raise unknown("agent", name, self.catalog.names, hint="hilum agents list shows them all.")
+        if entry.state != "on":
+            raise UsageError(
+                f"The agent {entry.definition.name} cannot be called: {entry.reason.rstrip('.')}.",
+                hint=f"hilum agents validate {entry.definition.name} says more.",
+            )
+        return entry.definition
+
+    async def prepare(self, name: str) -> tuple[Definition, Profile]:
+        """Give an agent that is ready to be run here: its model is there, and its filter leaves it what it needs.
+
+        Args:
+            name: Its name.
+
+        Raises:
+            UsageError: It cannot be called, or the tools it names are none of this session's.
+        """
+        definition = await self.find(name)
+        profile = definition.profile()
+        if profile.model:
+            try:
+                self._session.kernel.router.model(profile.model)
+            except HilumError as error:
+                say = f"The agent {definition.name} runs with the session's model. {error.message}"
+                self._session.note("agents.model", say=say, agent=definition.name, model=profile.model)
+                definition = attrs.evolve(definition, model="")
+                profile = definition.profile()
+        wants = profile.tools.allow is None or bool(profile.tools.allow)
+        if wants and self._session.tools and not self.tools(definition):
+            raise UsageError(
+                f"The tool filter of the agent {definition.name} leaves it no tool.",
+                hint=f"Change tools in {definition.path}; [] says that it needs none.",
+            )
+        return definition, profile
+
+    def tools(self, definition: Definition) -> list[str]:
+        """Give the names of the session's tools that pass an agent's filter."""
+        tools = self._session.tools.values()
+        return [tool.name for tool in tools if definition.tools.admits(tool.name, tool.risk)]
+
+    def bind(self, agent: str, definition: Definition) -> None:
+        """Hold an agent of the session to a definition from now on: its permissions, and the form of its answers.
+
+        Args:
+            agent: The agent's name in the session.
+            definition: As it was read when the agent was called; a file that changes later changes nothing for it.
+        """
+        self._bound[agent] = definition
+
+    def of(self, agent: Agent) -> Definition | None:
+        """Give the definition that an agent is held to, ``None`` for one that has none."""
+        if agent.name not in self._bound and agent.name != "main":
+            entry = self.catalog.get(agent.profile.name)  # it was resumed
+            return entry.definition if entry is not None and entry.state == "on" else None
+        return self._bound.get(agent.name)
+
+    @contextmanager
+    def as_text(self) -> Iterator[None]:
+        """Have what is prompted within taken as text: what an agent is told calls no agent, itself least of all."""
+        token = _as_text.set(True)
+        try:
+            yield
+        finally:
+            _as_text.reset(token)
+
+    async def call(self, call: AgentCall) -> Agent:
+        """Give the agent of this session that answers to a name, made at its first call.
+
+        Raises:
+            UsageError: It cannot be called.
+        """
+        definition, profile = await self.prepare(call.name)
+        agent = self._session.agents.get(definition.name)
+        if agent is None:
+            agent = self._session.add_agent(profile)
+        elif agent.conversation.phase == "idle":
+            agent.profile = profile  # the file may have changed since; a run that is under way keeps what it began with
+        else:
+            return agent
+        self.bind(agent.name, definition)
+        return agent
+
+    # --- hooks ----------------------------------------------------------------------------------------------------------
+
+    @hookimpl
+    async def interpret_prompt(self, session: Session, text: str) -> Interpretation | None:
+        """Read ``/agents …`` and calls of agents; everything else is for others."""
+        if _as_text.get():
+            return None
+        words = text.strip()
+        if words == "/agents" or words.startswith(("/agents ", "/agents\t")):
+            return Interpretation(text, reply=await self._command(words.removeprefix("/agents")))
+        if not self._settings.by_name or not words or words[0] in "!/":
+            return None
+        await self.refresh()
+        call = read_call(words, self.catalog.names)
+        if call is not None:
+            agent = await self.call(call)
+            return Interpretation(call.prompt, agent.name)
+        if missing := read_unknown(words, self.catalog.names):
+            name, near = missing
+            hint = f" Did you mean {near}?" if near else ""
+            self._session.note("agents.unknown", say=f"There is no agent {name!r}.{hint}", name=name, nearest=near)
+        return None
+
+    @hookimpl
+    async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Hold a call to the permissions of the agent's own file; refactor proposes before it changes anything."""
+        definition = self.of(agent)
+        if definition is None:
+            return None
+        from hilum_agents import answers
+        from hilum_agents.definitions.permissions import judge
+
+        if verdict := answers.judge_call(definition.answer, agent, tool):
+            return verdict
+        if not definition.permissions:
+            return None
+        arguments = (definition.permissions, call.name, call.arguments, self._session.workspace)
+        return await trio.to_thread.run_sync(judge, *arguments)
+
+    @hookimpl
+    async def check_answer(self, agent: Agent, message: AssistantMessage) -> str | None:
+        """Hold an answer to the form that the agent's file names."""
+        definition = self.of(agent)
+        if definition is None or not definition.answer:
+            return None
+        from hilum_agents import answers
+
+        arguments = (definition.answer, list(agent.conversation.messages), self._session.workspace)
+        return await trio.to_thread.run_sync(answers.check, *arguments) or None
+
+    # --- inside ---------------------------------------------------------------------------------------------------------
+
+    async def _command(self, line: str) -> str:
+        from hilum_agents import managing
+
+        out = StringIO()
+        desk = managing.Desk(Path(self._session.workspace.root), self._settings, out, in_session=self)
+        try:
+            await managing.run_line(line, desk)
+        except HilumError as error:
+            out.write(str(error))
+        return out.getvalue().strip()
+
+    async def author(self, instructions: str, wish: str) -> str:
+        """Have the session's model write a text, in a conversation of its own with no tools.
+
+        Args:
+            instructions: How.
+            wish: What the user wants.
+
+        Raises:
+            UsageError: There is no model, or it gave nothing.
+        """
+        return await author(self._session, instructions, wish)
+
+    def _tell(self) -> None:
+        """Say what is wrong, each thing once in a session."""
+        broken = [
+            f"The agent {each.definition.path} is left out: {each.reason}"
+            for each in self.catalog.entries
+            if each.state == "broken"
+        ]
+        hidden = [
+            f"The agent {each.definition.name} of {each.source} is hidden: {each.reason}."
+            for each in self.catalog.entries
+            if each.state == "hidden" and each.definition.scope != "builtin"
+        ]
+        new = [each for each in (*broken, *hidden, *self.catalog.complaints) if each not in self._told]
+        self._told.update(new)
+        if new:
+            more = f"\n… and {len(new) - MOST_TOLD} more; hilum agents list shows them." if len(new) > MOST_TOLD else ""
+            self._session.note("agents.problems", say="\n".join(new[:MOST_TOLD]) + more, problems=new[:200])
+        off = sorted({each.definition.name for each in self.catalog.entries if each.state == "untrusted"})
+        if off and "untrusted" not in self._told:
+            self._told.add("untrusted")
+            names = ", ".join(off[:MOST_TOLD]) + (f" and {len(off) - MOST_TOLD} more" if len(off) > MOST_TOLD else "")
+            say = f"Agents of this project are off, for you do not trust it yet: {names}. `hilum trust` trusts it."
+            self._session.note("agents.untrusted", say=say, agents=off)
+
+
+async def author(session: Session, instructions: str, wish: str) -> str:
+    """Have a session's model write a text. Takes and raises what ``Agents.author`` does."""
+    from hilum import ToolFilter
+
+    number = sum(name.startswith("agent-author") for name in session.agents)
+    profile = Profile(f"agent-author-{number}", instructions, tools=ToolFilter(()), turns=2)
+    session.add_agent(profile)
+    token = _as_text.set(True)
+    try:
+        result = await session.run(wish, agent=profile.name)
+    finally:
+        _as_text.reset(token)
+    if not result.text.strip():
+        raise UsageError(f"The model wrote nothing. {result.error}".strip(), hint="Give a prompt with --prompt.")
+    return result.text
