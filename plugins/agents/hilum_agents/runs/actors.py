@@ -60,7 +60,7 @@ class Actors:
                 f"The agent {entry.actor} is at work already.", code="E_BUSY", hint="Wait for it, or stop it."
             )
         messages = tuple(agent.conversation.messages) if agent else ()
-        fresh = agent is None or agent.profile != entry.profile
+        fresh = agent is None or (agent.profile, agent.parent) != (entry.profile, entry.owner)
         if entry.keeps:
             known = kept.load(root, entry.actor)
             if known is not None and (agent is None or known.session != self._session.id):

@@ -80,7 +80,7 @@ def _start(
         model="fast" if model == "fast" else agent.profile.model, tools=tools, turns=settings.task_turns,
         timeout=settings.task_timeout, token_limit=_tokens(agents, agent),
     )  # fmt: skip
-    identity = agents.start(
+    identity = agents.begin(
         profile, prompt, urgent=not background, owner=agent.name, owner_run=agent.run.id, lane=agent.name, key=key,
         depth=depth, wakes=background, cost_limit=_cost(agents, agent),
     )  # fmt: skip
@@ -155,7 +155,7 @@ async def _output(agents: Runs, entry: Entry) -> Output:
         raise ToolError(error.message, code="E_INTERRUPTED") from None
     from hilum import Usage
 
-    agents.scheduler.charge(entry, msgspec.convert(result["usage"], Usage))
+    agents.scheduler.owners.charge(entry, msgspec.convert(result["usage"], Usage))
     data: dict[str, Any] = {
         "agent_id": entry.id, "status": result["status"], "content": result["text"], "turns": result["turns"],
         "tools_used": result["tools_used"],
@@ -180,9 +180,9 @@ async def handover(call: Call, agent: str, brief: str) -> Output:
     if entry is None:
         depth = _depth(agents, own)
         try:
-            profile = agents.profile(agent)
+            profile = await agents.profile(agent)
             tools = narrow(own, profile.tools)
-            identity = agents.start(
+            identity = agents.begin(
                 msgspec.structs.replace(profile, tools=tools), brief, keep=True, owner=own.name,
                 owner_run=own.run.id, key=key, depth=depth,
             )  # fmt: skip

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
-from hilum import Interpretation, Profile, Tool, UsageError, hookimpl
-from hilum.errors import unknown
+from hilum import Agent, Interpretation, Profile, Tool, ToolCall, UsageError, Verdict, hookimpl
 from hilum.events import PluginEvent
 
 from hilum_agents.runs import delegate, kept
@@ -38,63 +37,78 @@ class Runs:
 
     # --- starting -----------------------------------------------------------------------------------------------------
 
-    def start(
+    async def start(self, name: str, prompt: str, **options: Any) -> str:
+        """Start an agent that is defined in a file. It keeps its conversation, and works on one thing after another.
+
+        Args:
+            name: Its name.
+            prompt: What it is to do.
+            options: As ``begin`` takes them.
+
+        Returns:
+            The id of this start, for all other methods.
+
+        Raises:
+            UsageError: There is no such agent, it cannot work here, or there is nothing to do.
+        """
+        return self.begin(await self.profile(name), prompt, keep=True, **options)
+
+    def begin(
         self,
-        agent: str | Profile,
+        profile: Profile,
         prompt: str,
         *,
         urgent: bool = True,
         timeout: float | None = None,
-        keep: bool | None = None,
+        keep: bool = False,
         **more: Any,
     ) -> str:
         """Start an agent. It begins at once, or when there is room.
 
         Args:
-            agent: Name of a definition, or what the agent is.
+            profile: What it is.
             prompt: What it is to do.
             urgent: Whether the user waits for it; such ones go first.
-            timeout: Seconds its run may take; the definition's without.
-            keep: Whether its conversation outlives the session; by default that of one with a definition does.
+            timeout: Seconds its run may take; the profile's without.
+            keep: Whether it has one conversation, under its name, that outlives the session; else one for each start.
             more: For agents that start agents: ``owner``, ``owner_run``, ``lane``, ``wakes``, ``key``, ``depth``.
 
         Returns:
             The id of this start, for all other methods.
 
         Raises:
-            UsageError: There is no such agent, or nothing to do.
+            UsageError: There is nothing to do, or it is the main agent.
         """
         if not prompt.strip():
             raise UsageError("There is nothing to do.", hint="Say what the agent is to do.")
-        profile = self.profile(agent) if isinstance(agent, str) else agent
-        limits = {"timeout": timeout} if timeout is not None else {}
-        if profile.turns is None:
-            limits["turns"] = self.settings.turns
-        keeps = isinstance(agent, str) if keep is None else keep
         if profile.name == "main":
             raise UsageError("The main agent is not started; prompt it.", hint="Give the agent another name.")
+        limits: dict[str, Any] = {"timeout": timeout} if timeout is not None else {}
+        if profile.turns is None:
+            limits["turns"] = self.settings.turns
         identity = os.urandom(6).hex()
-        actor = profile.name if keeps else f"{profile.name}-{identity}"
+        actor = profile.name if keep else f"{profile.name}-{identity}"
         more.setdefault("cost_limit", self.settings.cost_limit)
         entry = Entry(
-            id=identity, agent=profile.name, actor=actor, prompt=prompt, urgent=urgent, keeps=keeps,
+            id=identity, agent=profile.name, actor=actor, prompt=prompt, urgent=urgent, keeps=keep,
             profile=msgspec.structs.replace(profile, name=actor, **limits), **more,
         )  # fmt: skip
         self.scheduler.add(entry)
         return identity
 
-    def profile(self, name: str) -> Profile:
-        """Give what a defined agent is.
+    async def profile(self, name: str) -> Profile:
+        """Give what a defined agent is, as its file says now.
 
         Raises:
-            UsageError: There is none of that name.
+            UsageError: There is none of that name, or it cannot work here.
         """
-        import hilum_agents
+        from hilum_agents.half import Agents
 
-        known = hilum_agents.find(self.session)
-        if name not in known:
-            raise unknown("agent", name, known, hint="hilum agents list shows all.")
-        profile: Profile = known[name].profile()
+        agents = self.session.half(Agents)
+        if agents is None:
+            raise UsageError("Agents are not defined here.", hint="Load the plugin agents.")
+        definition, profile = await agents.prepare(name)
+        agents.bind(definition.name, definition)
         return profile
 
     async def retry(self, agent_id: str) -> str:
@@ -218,9 +232,31 @@ class Runs:
         return Interpretation(text) if self.scheduler.actors.is_literal(text) else None
 
     @hookimpl
-    def remind(self, agent: Any) -> str | None:
-        """Tell an agent at work of the ends of what it has started."""
-        return "\n".join(self.scheduler.news(agent.name)) or None
+    async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Hold an agent to the permissions of those that started it: starting one gains nothing."""
+        from hilum_agents.half import Agents
+
+        definitions, seen = self.session.half(Agents), set[str]()
+        while definitions is not None and agent.parent and agent.parent not in seen:
+            seen.add(agent.parent)
+            if (above := self.session.agents.get(agent.parent)) is None:
+                break
+            agent, definition = above, definitions.of(above)
+            if definition is not None and definition.permissions:
+                from hilum_agents.definitions.permissions import judge
+
+                verdict = await trio.to_thread.run_sync(
+                    judge, definition.permissions, call.name, call.arguments, self.session.workspace
+                )
+                if verdict is not None and verdict.kind != "allow":
+                    return verdict
+        return None
+
+    @hookimpl
+    def remind(self, agent: Agent) -> str | None:
+        """Tell an agent at work of the ends of what it has started, and end it if it has cost too much."""
+        self.scheduler.check_cost(agent.run.id, agent.run.usage.cost or 0.0)
+        return self.scheduler.owners.tell_news(agent.name) or None
 
     @hookimpl
     def provide_tools(self) -> Sequence[Tool]:

@@ -121,7 +121,7 @@ class Ledger:
             case ev.PluginEvent(name=name) if name in (QUEUED, STATUS, RESULT):
                 self._own(event)
             case ev.PromptQueued(agent=actor, run=run, text=text):
-                self._begun(actor, run, text)
+                self._prompted(actor, run, text)
                 self._told(actor, text)
             case ev.RoundEnded(agent=owner, notes=notes):
                 self._told(owner, *notes)
@@ -169,14 +169,19 @@ class Ledger:
         if entry in owned:
             owned.remove(entry)
 
-    def _begun(self, actor: str, run: str, text: str) -> None:
+    def _prompted(self, actor: str, run: str, text: str) -> None:
         """Note the run of the entry whose prompt this is: an agent works on one at a time, in order."""
         for entry in self._unbegun.get(actor, []):
             if writable(entry.prompt) == text:
-                self._unbegun[actor].remove(entry)
-                entry.run = run
-                self.by_run[run] = entry
+                self.begun(entry, run)
                 return
+
+    def begun(self, entry: Entry, run: str) -> None:
+        """Note that this is its run."""
+        if entry in self._unbegun.get(entry.actor, []):
+            self._unbegun[entry.actor].remove(entry)
+            entry.run = run
+            self.by_run[run] = entry
 
     def _told(self, owner: str, *texts: str) -> None:
         for entry in [entry for entry in self._owned.get(owner, []) if entry.over]:

@@ -19,6 +19,7 @@ from hilum_hooks import FAULTS, Fault
 
 from hilum_agents.runs import records, results
 from hilum_agents.runs.actors import Actors
+from hilum_agents.runs.owners import Owners
 from hilum_agents.runs.queue import Queue, places
 from hilum_agents.runs.records import Entry, Ledger
 from hilum_agents.runs.watch import Watch
@@ -45,11 +46,13 @@ class Scheduler:
     Attributes:
         ledger: What the log says.
         actors: The agents in the session that entries run as.
+        owners: Those that started them.
     """
 
     def __init__(self, session: Session, settings: SchedulerSettings, nursery: trio.Nursery) -> None:
         self._session, self._settings, self._nursery = session, settings, nursery
         self.ledger, self.actors = Ledger(), Actors(session)
+        self.owners = Owners(session, self.ledger, self.actors, nursery)
         self.watches: dict[str, Watch] = {}
         self._queues: dict[str, Queue] = {}
         self._running: Counter[str] = Counter()
@@ -169,7 +172,8 @@ class Scheduler:
         try:
             self.actors.enter(entry)
             with self.actors.literal(entry.prompt):
-                await self._session.prompt(entry.prompt, agent=entry.actor)
+                run = await self._session.prompt(entry.prompt, agent=entry.actor)
+            self.ledger.begun(entry, run.id)
             if entry.id in self._stopping:
                 self._session.stop(entry.actor)
         except StoreError:
@@ -215,7 +219,7 @@ class Scheduler:
         if isinstance(item, ev.StopAsked | ev.RunEnded):
             self._stopped_with(item)
         if isinstance(item, ev.RunEnded):
-            self.wake(item.agent)
+            self.owners.wake(item.agent)
 
     def _follow(self, entry: Entry, event: ev.AnyEvent) -> None:
         watch = self._watch(entry)
@@ -223,7 +227,7 @@ class Scheduler:
         match event:
             case ev.ModelAnswered():
                 self._flush(entry)
-                self._check_limits(entry, watch)
+                self._check_window(entry, watch)
             case ev.CallStarted(call=call):
                 self.note(records.TOOL_CALL, agent_id=entry.id, tool=call.name, arguments=call.arguments)
                 self._tell(entry)
@@ -239,13 +243,15 @@ class Scheduler:
             case ev.RunEnded():
                 self.finish(entry, event)
 
-    def _check_limits(self, entry: Entry, watch: Watch) -> None:
-        if entry.cost_limit is not None and watch.cost > entry.cost_limit and entry.id not in self._stopping:
+    def check_cost(self, run: str, cost: float) -> None:
+        """End a run that has cost too much; asked between two requests."""
+        entry = self.ledger.by_run.get(run)
+        if entry is not None and entry.cost_limit is not None and cost > entry.cost_limit:
             error = f"The limit of {entry.cost_limit:g} US dollars is reached."
-            end = ev.RunEnded(
-                state="partial_success", code="E_TOKEN_LIMIT", error=error, left=f"{error} All work is kept."
-            )
-            self.stop(entry, end)
+            left = f"{error} All finished work is kept."
+            self.stop(entry, ev.RunEnded(state="partial_success", code="E_TOKEN_LIMIT", error=error, left=left))
+
+    def _check_window(self, entry: Entry, watch: Watch) -> None:
         if entry.lane and watch.context > (self._settings.task_window - ANSWER) * TRIM_AT:
             self._session.trim(entry.actor)
 
@@ -309,7 +315,7 @@ class Scheduler:
             self.log(entry, "error" if ended.state in ("failed", "timed_out") else "warning", ended.error)
         self.note(records.RESULT, **result)
         self.status(entry, result["status"], result["current_step"], result["progress"])
-        self.charge(entry, ended.usage)
+        self.owners.charge(entry, ended.usage)
         self.actors.leave(entry)
         for kept in (self.watches, self._flushed, self._lost, self._places):
             kept.pop(entry.id, None)
@@ -319,42 +325,8 @@ class Scheduler:
             if not self._running[entry.lane]:
                 del self._running[entry.lane]
         self._pump()
-        self.wake(entry.owner)
-
-    def charge(self, entry: Entry, usage: Any) -> None:
-        """Count what a task has used to its owner's run, once."""
-        owner = self._session.agents.get(entry.owner)
-        if entry.lane and not entry.charged and owner is not None and (usage.total or usage.cost):
-            entry.charged = True
-            model = owner.conversation.sealed.model or owner.model
-            owner.emit(ev.ModelUsed(model=model, purpose=f"agent {entry.id}", usage=usage))
-
-    def wake(self, name: str) -> None:
-        """Tell an agent that has nothing to do of what it has started and has ended."""
-        owner = self._session.agents.get(name) if name else None
-        if owner is None or self.closed or owner.conversation.pending:
-            return
-        if news := self.news(name):
-            self._nursery.start_soon(self._prompt, name, "\n\n".join(news))
-
-    def news(self, name: str) -> list[str]:
-        """Give what an agent is to be told of the ends of what it has started."""
-        ended = [entry for entry in self.ledger.owned(name) if entry.over and entry.wakes and not entry.told]
-        return [
-            f"{records.mark(entry)} The background agent {entry.agent} has ended: {entry.status}. "
-            f"get_agent_result gives what it found."
-            for entry in ended
-        ]
-
-    async def _prompt(self, name: str, text: str) -> None:
-        agent = self._session.agents[name]
-        if agent.conversation.pending or not self.news(name):
-            return  # it was told meanwhile, or will be
-        try:
-            with self.actors.literal(text):
-                await self._session.prompt(text, agent=name)
-        except HilumError as error:
-            self._session.report(Fault("scheduler", "wake", error))
+        if not self.closed:
+            self.owners.wake(entry.owner)
 
     # --- time ---------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,112 @@
+"""Conversations of named agents: one each, on disk, across sessions; nobody sees another's."""
+
+import hilum_agents
+import pytest
+import trio
+from hilum import Profile, UsageError
+from hilum.events import ModelStarted
+from hilum.testing import open_bench, pause
+from hilum_agents import runs
+from hilum_agents.runs import Runs, kept
+
+REVIEW, EXPLORE = Profile("review", prompt="You review."), Profile("explore")
+
+
+async def ask(kit, profile, text):
+    """Have a named agent do something; gives its result."""
+    half = kit.session.half(Runs)
+    return await half.wait(half.begin(profile, text, keep=True))
+
+
+async def test_a_named_agent_remembers_across_sessions_and_nobody_else_does(tmp_path):
+    """Its last session's conversation goes on; that of another agent is empty."""
+    async with open_bench(runs, folder=tmp_path, answers=["One.", "Two."]) as kit:
+        await ask(kit, REVIEW, "The first thing.")
+        await ask(kit, REVIEW, "The second thing.")
+        assert len(kit.requests[1].messages) == 3
+    async with open_bench(runs, folder=tmp_path, answers=["Three.", "Other."]) as kit:
+        await ask(kit, REVIEW, "The third thing.")
+        await ask(kit, EXPLORE, "Look.")
+        said = str(kit.requests[0].messages)
+        assert all(text in said for text in ("The first thing.", "One.", "Two.", "The third thing."))
+        assert len(kit.requests[1].messages) == 1
+        await kit.session.run("And I?")
+        assert len(kit.requests[2].messages) == 1
+
+
+async def test_another_workspace_has_another_conversation(tmp_path):
+    """The same name elsewhere begins anew."""
+    for name in ("a", "b"):
+        async with open_bench(runs, folder=tmp_path, workspace=tmp_path / name, answers=["One."]) as kit:
+            await ask(kit, REVIEW, "Hello.")
+            assert len(kit.requests[0].messages) == 1
+
+
+async def test_clear_empties_it_here_and_on_disk(tmp_path):
+    """Also for a session that still has the old one; not while it works."""
+    async with open_bench(runs, folder=tmp_path, answers=["One.", "Two.", pause(trio.Event())]) as kit:
+        half = kit.session.half(Runs)
+        await ask(kit, REVIEW, "Hello.")
+        assert half.clear("review")
+        assert not half.clear("review")
+        await ask(kit, REVIEW, "Again.")
+        assert len(kit.requests[1].messages) == 1
+        kept.clear(kit.session.workspace.root, "review")  # what another process does
+        identity = half.begin(REVIEW, "Third.", keep=True)
+        await kit.wait_for(ModelStarted, lambda event: event.agent == "review", after=kit.events[-1].seq)
+        assert len(kit.requests[2].messages) == 1
+        with pytest.raises(UsageError, match="at work"):
+            half.clear("review")
+        half.stop(identity)
+        await half.wait(identity)
+
+
+async def test_a_fork_goes_its_own_way(tmp_path):
+    """It begins with what the other said."""
+    async with open_bench(runs, folder=tmp_path, answers=["One.", "Two.", "Three."]) as kit:
+        half = kit.session.half(Runs)
+        with pytest.raises(UsageError, match="no conversation"):
+            half.fork("review", "explore")
+        await ask(kit, REVIEW, "Hello.")
+        half.fork("review", "explore")
+        await ask(kit, EXPLORE, "Now you.")
+        assert len(kit.requests[1].messages) == 3
+        await ask(kit, REVIEW, "And you.")
+        assert "Now you." not in str(kit.requests[2].messages)
+        with pytest.raises(UsageError, match="already"):
+            half.fork("review", "explore")
+
+
+async def test_a_file_that_cannot_be_read_is_set_aside(tmp_path):
+    """Nothing fails, nothing is lost."""
+    async with open_bench(runs, folder=tmp_path, answers=["One."]) as kit:
+        path = kept.path_of(kit.session.workspace.root, "review")
+        path.parent.mkdir(parents=True)
+        path.write_text('{"agent": ')
+        assert (await ask(kit, REVIEW, "Hello."))["status"] == "completed"
+        assert path.with_suffix(".unreadable").read_text() == '{"agent": '
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_an_agent_works_on_one_thing_after_another(bench, autojump_clock):
+    """Three prompts to one name are one conversation; another agent is not kept waiting."""
+    kit = await bench(runs, answers=[pause(5.0), pause(5.0), pause(5.0)])
+    half = kit.session.half(Runs)
+    started = [half.begin(REVIEW, f"Number {n}.", keep=True) for n in range(2)]
+    other = half.begin(EXPLORE, "Look.", keep=True)
+    assert [half.status(one)["place"] for one in (*started, other)] == [0, 1, 0]
+    half.stop()
+    for one in (*started, other):
+        assert (await half.wait(one))["status"] == "stopped"
+
+
+async def test_agents_defined_in_files_are_started_by_name(bench):
+    """With the tools, turns and model of the file; a name that is not there is refused with the nearest."""
+    text = "---\nname: helper\ndescription: Helps.\ntools: []\n---\nYou help with everything."
+    kit = await bench(hilum_agents, runs, files={".hilum/agents/helper.md": text}, answers=["Helped."])
+    half = kit.session.half(Runs)
+    with pytest.raises(UsageError, match="reveiw"):
+        await half.start("reveiw", "x")
+    result = await half.wait(await half.start("explore", "Look around."))
+    assert result["agent"] == "explore"
+    assert kit.requests[0].agent == "explore"

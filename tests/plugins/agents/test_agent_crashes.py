@@ -1,0 +1,156 @@
+"""A crash, at any instant: every agent goes on, or is honestly marked; nothing runs twice, no result is lost."""
+
+import random
+
+import pytest
+import trio
+import trio.testing
+from hilum import Profile, StoreError, tool
+from hilum.events import PluginEvent
+from hilum.store import MemoryStore
+from hilum.testing import open_bench, pause, plugin, say, use
+from hilum_agents import runs
+from hilum_agents.runs import Runs
+
+REVIEW = Profile("review")
+
+
+@tool(risk="execute")
+async def act() -> str:
+    """Act."""
+    return "acted"
+
+
+TOOLS = plugin("tools", provide_tools=lambda: [act])
+
+
+class Dies(MemoryStore):
+    """A store that takes so many events and no more, as if the process had died there."""
+
+    def __init__(self):
+        super().__init__()
+        self.room = 10**9
+
+    async def open(self, session):
+        """Open a log."""
+        log = await super().open(session)
+        append = type(log).append
+
+        def limited(events):
+            if log.last >= self.room:
+                raise StoreError("dead")
+            append(log, events)
+
+        log.append = limited
+        return log
+
+
+def model():
+    """Answers by what is asked: each agent acts once and then says what its prompt was."""
+
+    async def answer(request):
+        await trio.lowlevel.checkpoint()
+        if len(request.messages) == 1:
+            return use("act")
+        return say(f"Did {request.messages[0].parts[0].text}")
+
+    return [answer] * 100
+
+
+async def live(folder, store, resume=""):
+    """One life of a process; gives the session's id, and the events at its end."""
+    kit_of = open_bench(
+        runs, TOOLS, folder=folder, store=store, resume=resume, answers=model(), faults=True, patience=5
+    )
+    identity = resume
+    try:
+        async with kit_of as kit:
+            identity = kit.session.id
+            half = kit.session.half(Runs)
+            if resume:
+                kit.session.resume()
+            else:
+                for number in range(8):
+                    half.begin(REVIEW, f"number {number}.")
+            with trio.move_on_after(5):
+                for entry in list(half.scheduler.ledger.entries.values()):
+                    await entry.ended.wait()
+    except* StoreError:
+        pass
+    return identity
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_wherever_it_dies_every_agent_ends_once(tmp_path, seed):
+    """Three run and five wait; it dies after any event, up to three times."""
+    dice, store = random.Random(seed), Dies()
+    identity = ""
+    store.room = dice.randint(10, 60)
+    identity = await live(tmp_path, store)
+    for _ in range(dice.randint(0, 2)):
+        store.room += dice.randint(10, 60)
+        await live(tmp_path, store, identity)
+    store.room = 10**9
+    begun = {
+        e.data["agent_id"] for e in await store.read(identity, 0, 10**6) if getattr(e, "name", "") == "agents.queued"
+    }
+    await live(tmp_path, store, identity)
+    events = await store.read(identity, 0, 10**6)
+    ended = [e.data for e in events if isinstance(e, PluginEvent) and e.name == "agents.result"]
+    assert sorted(data["agent_id"] for data in ended) == sorted(begun)
+    assert {data["status"] for data in ended} <= {"completed"}
+    assert len({data["text"] for data in ended}) == len(begun)
+
+
+async def test_without_a_resume_what_was_cut_off_is_marked_and_can_be_retried(tmp_path):
+    """The user goes on with something else; what ran and what waited say so."""
+    store = MemoryStore()
+    async with open_bench(runs, store=store, folder=tmp_path, answers=[pause(trio.Event())] * 3) as kit:
+        started = [kit.session.half(Runs).begin(REVIEW, f"n {n}") for n in range(4)]
+        await trio.testing.wait_all_tasks_blocked()
+        identity = kit.session.id
+    async with open_bench(runs, store=store, folder=tmp_path, resume=identity, answers=["Hi.", "Done."]) as kit:
+        half = kit.session.half(Runs)
+        await kit.run("Something else.")
+        with kit.guard():
+            results = [await half.wait(one) for one in started]
+        assert {result["status"] for result in results} == {"interrupted"}
+        assert {result["error"]["code"] for result in results} == {"E_INTERRUPTED"}
+        again = await half.wait(await half.retry(started[0]))
+        assert (again["status"], again["text"]) == ("completed", "Done.")
+        assert len(kit.requests) == 2
+
+
+async def test_one_that_was_being_stopped_does_not_go_on(tmp_path):
+    """Stopped after a crash, before the session is resumed."""
+    store = MemoryStore()
+    async with open_bench(runs, store=store, folder=tmp_path, answers=[pause(trio.Event())]) as kit:
+        one = kit.session.half(Runs).begin(REVIEW, "Work.")
+        await trio.testing.wait_all_tasks_blocked()
+        identity = kit.session.id
+    async with open_bench(runs, store=store, folder=tmp_path, resume=identity) as kit:
+        half = kit.session.half(Runs)
+        half.stop(one)
+        assert (await half.wait(one))["status"] == "stopped"
+        ended = [await run.wait() for run in kit.session.resume()]
+        assert [run.state for run in ended] == ["stopped"]
+        assert sum(event.name == "agents.result" for event in kit.of(PluginEvent)) == 1
+        assert not kit.requests
+
+
+async def test_a_fault_in_following_ends_nothing(bench):
+    """It is reported, and the agents go on."""
+    broken = plugin("broken", provide_tools=lambda: [])
+    kit = await bench(runs, broken, answers=["Fine."], faults=True)
+    half = kit.session.half(Runs)
+    follow, failed = half.scheduler._follow, []
+
+    def fails(entry, event):
+        if not failed:
+            failed.append(event)
+            raise RuntimeError("a fault")
+        follow(entry, event)
+
+    half.scheduler._follow = fails
+    assert (await half.wait(half.begin(REVIEW, "Look.")))["text"] == "Fine."
+    assert any("a fault" in str(fault) for fault in kit.faults)

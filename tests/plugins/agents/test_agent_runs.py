@@ -1,0 +1,228 @@
+"""Agents that run side by side: started, queued, watched, stopped, and every result kept."""
+
+from collections import Counter
+
+import hilum_files
+import pytest
+import trio
+from hilum import Profile, UsageError, tool
+from hilum.events import ApprovalAsked, CallStarted, ErrorRaised, ModelStarted, PluginEvent
+from hilum.testing import pause, plugin, say, use
+from hilum_agents import runs
+from hilum_agents.runs import Runs
+
+REVIEW = Profile("review", prompt="You review.", turns=4)
+
+
+@tool(risk="read", effect="pure")
+async def linger() -> None:
+    """Never end."""
+    await trio.sleep_forever()
+
+
+@tool(risk="execute")
+async def act() -> str:
+    """Act."""
+    return "acted"
+
+
+TOOLS = plugin("tools", provide_tools=lambda: [linger, act])
+
+
+def half(kit) -> Runs:
+    """The half under test."""
+    return kit.session.half(Runs)
+
+
+def told(kit, name, identity=""):
+    """The data of our events of one name."""
+    found = [event.data for event in kit.of(PluginEvent) if event.name == f"agents.{name}"]
+    return [data for data in found if data["agent_id"] == (identity or data["agent_id"])]
+
+
+async def test_a_start_gives_an_id_and_a_first_status_at_once(bench):
+    """Before anything else has run."""
+    kit = await bench(runs, answers=["Fine."])
+    identity = half(kit).begin(REVIEW, "Look at a.py.")
+    assert told(kit, "status", identity)[0] == {
+        "agent_id": identity, "status": "queued", "progress": 0.0, "current_step": "It begins.", "place": 0,
+    }  # fmt: skip
+    result = await half(kit).wait(identity)
+    assert (result["status"], result["text"], result["turns"], result["error"]) == ("completed", "Fine.", 1, None)
+    states = [data["status"] for data in told(kit, "status", identity)]
+    assert states[0] == "queued"
+    assert states[-1] == "completed"
+    assert "running" in states
+    assert half(kit).status(identity[:6])["progress"] == 1.0
+
+
+async def test_status_comes_each_second_and_progress_never_falls(bench, autojump_clock):
+    """The clock is trio's."""
+    kit = await bench(runs, TOOLS, answers=[use("act"), say("Still") + pause(10.0) + say(" here.")])
+    identity = half(kit).begin(REVIEW, "Look.")
+    await half(kit).wait(identity)
+    status = told(kit, "status", identity)
+    assert len(status) >= 12
+    shares = [data["progress"] for data in status]
+    assert shares == sorted(shares)
+    assert all(0 <= share <= 1 for share in shares)
+    assert any("Runs act" in data["current_step"] for data in status)
+    assert "waiting_for_tool" in [data["status"] for data in status]
+
+
+async def test_output_is_told_as_text_code_and_tool_calls(bench, autojump_clock):
+    """Joined again it is what the model said."""
+    answer = "Look:\n```python\nprint(1)\n```\nThat is all."
+    first = say("I act. ") + use("act")
+    kit = await bench(runs, TOOLS, answers=[first, say(answer[:9]) + pause(2.0) + say(answer[9:])])
+    identity = half(kit).begin(REVIEW, "Say.")
+    await half(kit).wait(identity)
+    output = [(data["chunk_type"], data["chunk"]) for data in told(kit, "output", identity)]
+    assert output[:2] == [("text", "I act. "), ("tool_call", "act {}")]
+    assert "".join(chunk for kind, chunk in output[2:]) == answer
+    assert "".join(chunk for kind, chunk in output if kind == "code") == "```python\nprint(1)\n```\n"
+    assert told(kit, "tool_call", identity) == [{"agent_id": identity, "tool": "act", "arguments": "{}"}]
+    assert {"level": "info", "message": "act is done."}.items() <= told(kit, "log", identity)[0].items()
+
+
+async def test_no_more_than_three_run_at_once_and_the_queue_moves_by_itself(bench, autojump_clock):
+    """Places are told, and grow smaller."""
+    kit = await bench(runs, answers=[say("Done.") + pause(5.0)] * 8)
+    started = [half(kit).begin(REVIEW, f"Number {n}.") for n in range(8)]
+    assert [half(kit).status(one)["place"] for one in started] == [0, 0, 0, 1, 2, 3, 4, 5]
+    for one in started:
+        await half(kit).wait(one)
+    assert trio.current_time() == pytest.approx(15, abs=0.5)
+    places = [data["place"] for data in told(kit, "status", started[7]) if "place" in data]
+    assert places == sorted(places, reverse=True)
+    ended = [data["agent_id"] for data in told(kit, "result")]
+    assert [set(ended[n : n + 3]) for n in (0, 3, 6)] == [set(started[n : n + 3]) for n in (0, 3, 6)]
+
+
+async def test_what_the_user_waits_for_goes_first_and_owners_take_turns(bench, autojump_clock):
+    """Of two owners one with many does not keep the other waiting; and what is not urgent comes too."""
+    kit = await bench(runs, settings={"scheduler.at_once": 1}, answers=[say("Done.") + pause(1.0)] * 8)
+    names = {}
+    for owner, urgent, count in (("a", False, 3), ("b", False, 2), ("", True, 2)):
+        for n in range(count):
+            identity = half(kit).begin(REVIEW, f"{owner}{n}", urgent=urgent, owner=owner)
+            names[identity] = f"{owner or 'user'}{n}"
+    for one in names:
+        await half(kit).wait(one)
+    order = [names[data["agent_id"]] for data in told(kit, "result")]
+    assert order == ["a0", "user0", "user1", "a1", "b0", "a2", "b1"]
+
+
+@pytest.mark.parametrize("where", ["queue", "model", "tool", "approval"])
+async def test_a_stop_ends_it_wherever_it_stands(bench, where):
+    """And a second stop changes nothing."""
+    answers = {"tool": [use("linger")], "approval": [use("act")]}.get(where, [pause(trio.Event())])
+    kit = await bench(runs, TOOLS, settings={"scheduler.at_once": 1}, answers=answers * 2, approve="ask_first")
+    identity = half(kit).begin(REVIEW, "Work.")
+    kinds = {"tool": CallStarted, "approval": ApprovalAsked}
+    await kit.wait_for(kinds.get(where, ModelStarted))
+    other = identity
+    if where == "queue":
+        identity = half(kit).begin(REVIEW, "Wait.")
+    half(kit).stop(identity)
+    half(kit).stop(identity)
+    with kit.guard():
+        result = await half(kit).wait(identity)
+    assert result["status"] == "stopped"
+    assert result["not_done"]
+    assert told(kit, "status", identity)[-1]["status"] == "stopped"
+    assert len(told(kit, "result", identity)) == 1
+    assert (half(kit).status(other)["status"] == "stopped") == (where != "queue")
+    half(kit).stop()
+
+
+async def test_a_timeout_stops_it_and_keeps_what_it_had(bench, autojump_clock):
+    """With an error event."""
+    kit = await bench(runs, answers=[say("I found two") + pause(trio.Event())])
+    identity = half(kit).begin(REVIEW, "Look.", timeout=30)
+    result = await half(kit).wait(identity)
+    assert (result["status"], result["text"], result["error"]["code"]) == ("timed_out", "I found two", "E_TIMEOUT")
+    assert [event.code for event in kit.of(ErrorRaised)] == ["E_TIMEOUT"]
+    assert "error" in [data["level"] for data in told(kit, "log", identity)]
+
+
+async def test_one_that_fails_ends_alone_and_is_retried_from_where_it_stood(bench):
+    """What it has done is not done again."""
+    counted = Counter()
+
+    @tool(risk="read")
+    async def count() -> str:
+        """Count."""
+        counted["x"] += 1
+        return "counted"
+
+    answers = [use("count"), RuntimeError("boom"), "Other.", "All done."]
+    kit = await bench(runs, plugin("count", provide_tools=lambda: [count]), answers=answers)
+    identity = half(kit).begin(REVIEW, "Count.")
+    result = await half(kit).wait(identity)
+    assert result["status"] == "failed"
+    assert "boom" in result["error"]["message"]
+    assert [action["tool"] for action in result["actions"]] == ["count"]
+    other = await half(kit).wait(half(kit).begin(Profile("explore"), "Look."))
+    assert other["text"] == "Other."
+    again = await half(kit).wait(await half(kit).retry(identity))
+    assert (again["status"], again["text"], counted["x"]) == ("completed", "All done.", 1)
+    assert "counted" in str(kit.requests[-1].messages)
+    with pytest.raises(UsageError, match="completed"):
+        await half(kit).retry(again["agent_id"])
+
+
+async def test_a_model_that_is_not_there_is_an_honest_failure(bench):
+    """No status is left standing."""
+    kit = await bench(runs)
+    result = await half(kit).wait(half(kit).begin(Profile("review", model="nobody/x"), "Look."))
+    assert result["status"] == "failed"
+    assert "nobody" in result["error"]["message"]
+
+
+async def test_a_result_names_the_files_of_the_run(bench):
+    """Made, changed, deleted, by that run alone."""
+    answers = [
+        use("read_file", path="old.txt") + use("read_file", path="gone.txt"),
+        use("write_file", path="new.txt", content="n") + use("write_file", path="old.txt", content="2"),
+        use("delete_file", path="gone.txt"),
+        "Done.",
+    ]
+    kit = await bench(runs, hilum_files, answers=answers, files={"old.txt": "1", "gone.txt": "g"})
+    result = await half(kit).wait(half(kit).begin(REVIEW, "Write."))
+    assert (result["files_made"], result["files_changed"], result["files_deleted"]) == (
+        ["new.txt"],
+        ["old.txt"],
+        ["gone.txt"],
+    )
+    assert [action["tool"] for action in result["actions"]] == [
+        "read_file",
+        "read_file",
+        "write_file",
+        "write_file",
+        "delete_file",
+    ]
+
+
+async def test_stopping_the_session_stops_the_queue_too(bench):
+    """Else the next one would begin."""
+    kit = await bench(runs, answers=[pause(trio.Event())] * 3)
+    started = [half(kit).begin(REVIEW, "Work.") for _ in range(6)]
+    for one in started[:3]:
+        await kit.wait_for(ModelStarted, lambda event, one=one: event.agent.endswith(one))
+    kit.session.stop()
+    with kit.guard():
+        for one in started:
+            assert (await half(kit).wait(one))["status"] == "stopped"
+    assert len(kit.requests) == 3
+
+
+async def test_a_task_for_an_agent_is_no_command(bench):
+    """What it is told addresses nobody else."""
+    from hilum import Interpretation
+
+    everything = plugin("commands", interpret_prompt=lambda text: Interpretation("", reply="A command!"))
+    kit = await bench(everything, runs, answers=["I read it."])
+    result = await half(kit).wait(half(kit).begin(REVIEW, "@review /agents delete review"))
+    assert result["text"] == "I read it."
+    assert (await kit.run("x")).text == "A command!"

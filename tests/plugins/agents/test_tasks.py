@@ -1,0 +1,241 @@
+"""Sub-agents: what they may do and spend, how they end, and who is told."""
+
+import hilum_files
+import trio
+from hilum import Profile, ToolFilter, Usage, tool
+from hilum.events import ApprovalAsked, CallStarted, ModelStarted, ModelUsed, PluginEvent, PromptQueued, RunEnded
+from hilum.messages import NoteMessage, ToolMessage
+from hilum.testing import Answer, pause, plugin, say, use
+from hilum_agents import runs
+from hilum_agents.runs import Runs
+
+
+@tool(risk="execute")
+async def act() -> str:
+    """Act."""
+    await trio.lowlevel.checkpoint()
+    return "acted"
+
+
+TOOLS = plugin("tools", provide_tools=lambda: [act])
+FOREVER = pause(1e8)
+
+
+def by_agent(main, child):
+    """A model that answers the main agent from one list and all others from another."""
+    lists = {"main": list(main)}
+    others = list(child)
+
+    def answer(request):
+        return lists.get(request.agent, others).pop(0)
+
+    return [answer] * 30
+
+
+def child_of(kit):
+    """The name of the first sub-agent."""
+    return next(event.agent for event in kit.of(ModelStarted) if event.agent != "main")
+
+
+async def test_a_task_works_in_a_context_of_its_own(bench):
+    """Its messages never enter the parent's; its answer does, with turns and tools."""
+    answers = by_agent(
+        [use("task", description="Find the cause", prompt="Look into a.txt."), "I know."], [use("act"), "It is a."]
+    )
+    kit = await bench(runs, TOOLS, answers=answers)
+    await kit.run("Why?")
+    result = kit.result("task")
+    assert result.text == "It is a.\n\n[2 turns, 1 tool calls]"
+    assert {"content": "It is a.", "turns": 2, "tools_used": 1, "status": "completed"}.items() <= result.data.items()
+    child = [request for request in kit.requests if request.agent != "main"]
+    assert "Why?" not in str(child[0].messages)
+    main = kit.session.agents["main"].conversation.messages
+    assert "acted" not in str(main)
+    assert [type(message) for message in main].count(ToolMessage) == 1
+
+
+async def test_a_readonly_task_can_only_read(bench):
+    """Five tools, those of them that are there."""
+    answers = by_agent([use("task", description="Look", prompt="Look.", readonly=True), "ok"], [use("act"), "no"])
+    kit = await bench(runs, TOOLS, hilum_files, answers=answers)
+    await kit.run("x")
+    child = next(request for request in kit.requests if request.agent != "main")
+    assert {spec.name for spec in child.tools} == {"read_file", "list_directory"}
+    assert kit.result("act").code == "E_DENIED"
+
+
+async def test_a_task_may_do_no_more_than_its_parent(bench):
+    """Its filter is the parent's."""
+    answers = [use("task", description="Act", prompt="Act."), use("act"), "no", "ok"]
+    kit = await bench(runs, TOOLS, answers=answers)
+    kit.session.add_agent(Profile("reader", tools=ToolFilter(allow=("read",))))
+    await kit.run("x", agent="reader")
+    assert kit.result("act").code == "E_DENIED"
+
+
+async def test_two_tasks_run_at_once_and_the_rest_wait(bench, autojump_clock):
+    """Five of ten seconds: thirty."""
+    five = use("task", description="Wait", prompt="Wait.")
+    for _ in range(4):
+        five += use("task", description="Wait", prompt="Wait.")
+    kit = await bench(runs, answers=by_agent([five, "All."], [say("ok") + pause(10.0)] * 5))
+    began = trio.current_time()
+    ended = await kit.run("x")
+    assert ended.text == "All."
+    assert 30 <= trio.current_time() - began < 32
+    assert [result.code for result in kit.results] == [""] * 5
+
+
+async def test_a_task_out_of_time_gives_what_it_had(bench, autojump_clock):
+    """After five minutes; the parent goes on."""
+    answers = by_agent([use("task", description="Wait", prompt="W."), "Good enough."], [say("Half of it") + FOREVER])
+    kit = await bench(runs, answers=answers, settings={"silence": 1e6})
+    ended = await kit.run("x")
+    assert ended.text == "Good enough."
+    assert kit.result("task").code == "E_TIMEOUT"
+    assert "Half of it" in kit.result("task").text
+    assert "300 seconds" in kit.result("task").text
+
+
+async def test_a_task_ends_with_its_parent(bench):
+    """And theirs with it; the run that was stopped ends last."""
+    answers = by_agent(
+        [use("task", description="Wait", prompt="W.")], [use("task", description="Deep", prompt="D."), FOREVER]
+    )
+    kit = await bench(runs, answers=answers)
+    run = await kit.start("x")
+    await kit.wait_for(ModelStarted, lambda event: event.agent != "main")
+    child = child_of(kit)
+    await kit.wait_for(ModelStarted, lambda event: event.agent not in ("main", child))
+    kit.session.stop("main")
+    with kit.guard():
+        await run.wait()
+    ended = kit.of(RunEnded)
+    assert [event.state for event in ended] == ["stopped"] * 3
+    assert ended[-1].agent == "main"
+    assert ended[1].agent == child
+
+
+async def test_agents_start_agents_only_so_deep(bench):
+    """The tool is not there for the last."""
+    deep = use("task", description="Deeper", prompt="Go.")
+    kit = await bench(runs, settings={"scheduler.depth": 2}, answers=[deep, deep, "Deepest.", "b", "a"])
+    await kit.run("x")
+    names = [{spec.name for spec in request.tools} for request in kit.requests]
+    assert ["task" in tools for tools in names] == [True, True, False, True, True]
+
+
+async def test_tokens_of_a_task_are_granted_by_the_parent_out_of_its_own(bench):
+    """What it spends counts to the parent, once."""
+    one = Answer((say("x").parts[0],), usage=Usage(input=300, output=100))
+    first = Answer(use("task", description="Go", prompt="Go.").parts, usage=Usage(input=150, output=50))
+    kit = await bench(
+        runs, settings={"token_limit": 1000}, answers=by_agent([first, say("ok", usage=Usage(input=10))], [one])
+    )
+    ended = await kit.run("x")
+    assert ended.usage.total == 200 + 400 + 10
+    (used,) = kit.of(ModelUsed)
+    assert (used.agent, used.usage.total) == ("main", 400)
+    profile = next(e.data["profile"] for e in kit.of(PluginEvent) if e.name == "agents.queued")
+    assert profile["token_limit"] == 400
+
+
+async def test_a_task_that_costs_too_much_ends_in_part(bench, autojump_clock):
+    """Half of what the parent has."""
+    dear = Answer((*use("act").parts,), usage=Usage(input=1, cost=0.8))
+    answers = by_agent([use("task", description="Go", prompt="Go."), "ok"], [dear] * 9)
+    kit = await bench(runs, TOOLS, settings={"scheduler.cost_limit": 1.0}, answers=answers)
+    await kit.run("x")
+    assert kit.result("task").data["status"] == "partial_success"
+    assert "0.5 US dollars" in kit.result("task").text
+    assert sum(request.agent != "main" for request in kit.requests) <= 2
+
+
+async def test_approvals_of_a_task_reach_the_user(bench):
+    """Under the session's policy."""
+    answers = by_agent([use("task", description="Act", prompt="Act."), "ok"], [use("act"), "done"])
+    kit = await bench(runs, TOOLS, answers=answers, approve="ask_first")
+    run = await kit.start("x")
+    asked = await kit.wait_for(ApprovalAsked)
+    assert asked.agent != "main"
+    kit.session.answer(asked.id, True)
+    with kit.guard():
+        assert (await run.wait()).text == "ok"
+    assert kit.result("act").text == "acted"
+
+
+async def test_the_end_of_a_background_task_wakes_its_owner_when_it_is_idle(bench):
+    """With a prompt, once."""
+    gate = trio.Event()
+    start = use("task", description="Look", prompt="Look.", background=True)
+    answers = by_agent([start, "Meanwhile.", "I see."], [pause(gate) + say("Found.")])
+    kit = await bench(runs, answers=answers)
+    ended = await kit.run("x")
+    assert ended.text == "Meanwhile."
+    identity = kit.result("task").data["agent_id"]
+    gate.set()
+    with kit.guard():
+        woken = await kit.wait_for(RunEnded, lambda event: event.agent == "main", after=kit.of(RunEnded)[-1].seq)
+    assert woken.text == "I see."
+    prompts = [event.text for event in kit.of(PromptQueued) if event.agent == "main"]
+    assert len(prompts) == 2
+    assert identity in prompts[1]
+    await kit.wait_for(PluginEvent, lambda event: event.name == "agents.result")
+
+
+async def test_the_end_of_a_background_task_is_noted_for_an_owner_at_work(bench, autojump_clock):
+    """At the tail, after a round; no prompt follows."""
+
+    @tool(risk="read")
+    async def nap() -> str:
+        """Sleep."""
+        await trio.sleep(5)
+        return "slept"
+
+    start = use("task", description="Look", prompt="Look.", background=True)
+    answers = by_agent([start, use("nap"), use("get_agent_result", agent_id="?"), "Done."], ["Found."])
+    kit = await bench(runs, plugin("nap", provide_tools=lambda: [nap]), answers=answers)
+    ended = await kit.run("x")
+    assert ended.text == "Done."
+    await trio.sleep(3)
+    notes = [m for m in kit.session.agents["main"].conversation.messages if isinstance(m, NoteMessage)]
+    assert sum("has ended: completed" in str(note) for note in notes) == 1
+    assert len([event for event in kit.of(PromptQueued) if event.agent == "main"]) == 1
+    assert kit.result("get_agent_result").code == "E_UNKNOWN"
+
+
+async def test_a_background_task_is_stopped_with_its_owner(bench):
+    """And wakes nobody."""
+    start = use("task", description="Look", prompt="Look.", background=True)
+    kit = await bench(runs, answers=by_agent([start, FOREVER], [FOREVER]))
+    run = await kit.start("x")
+    await kit.wait_for(ModelStarted, lambda event: event.agent != "main")
+    await kit.wait_for(ModelStarted, lambda event: event.agent == "main" and event.turn == 2)
+    kit.session.stop("main")
+    with kit.guard():
+        await run.wait()
+        identity = kit.result("task").data["agent_id"]
+        assert (await kit.session.half(Runs).wait(identity))["status"] == "stopped"
+    assert len([event for event in kit.of(PromptQueued) if event.agent == "main"]) == 1
+
+
+async def test_a_call_cut_off_by_a_crash_finds_its_task_again(bench, tmp_path):
+    """One task is started, and it goes on where it was."""
+    from hilum.store import MemoryStore
+    from hilum.testing import open_bench
+
+    store = MemoryStore()
+    answers = by_agent([use("task", description="Go", prompt="Go.")], [use("act"), FOREVER])
+    async with open_bench(runs, TOOLS, store=store, folder=tmp_path, answers=answers) as kit:
+        await kit.start("x")
+        await kit.wait_for(ModelStarted, lambda event: event.agent != "main" and event.turn == 2)
+        identity = kit.session.id
+    answers = by_agent(["All right."], ["It went."])
+    async with open_bench(runs, TOOLS, store=store, folder=tmp_path, resume=identity, answers=answers) as kit:
+        resumed = kit.session.resume()
+        with kit.guard():
+            ended = [await run.wait() for run in resumed]
+        assert {run.text for run in ended} == {"All right.", "It went."}
+        assert kit.result("task").text.startswith("It went.")
+        assert len([event for event in kit.of(PluginEvent) if event.name == "agents.queued"]) == 1
+        assert len([event for event in kit.of(CallStarted) if event.call.name == "act"]) == 1
