@@ -5,6 +5,7 @@ Importing the package reads no file and loads no YAML.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +44,9 @@ def __getattr__(name: str) -> Any:
 
 
 @hookimpl
-def open_session(session: Session) -> Agents:
-    """Give the session's half."""
-    from hilum_agents.half import Agents
+async def open_session(session: Session) -> AsyncIterator[Agents]:
+    """Know the session's agents until it closes."""
+    from hilum_agents.half import open_agents
 
-    return Agents(session, session.settings(AgentsSettings))
+    async with open_agents(session) as agents:
+        yield agents

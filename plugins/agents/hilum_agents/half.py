@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
 from hilum import (
-    Agent, AssistantMessage, HilumError, Interpretation, Profile, Session, Tool, ToolCall, UsageError, Verdict, hookimpl,
+    Agent,
+    AssistantMessage,
+    HilumError,
+    Interpretation,
+    Profile,
+    Session,
+    Tool,
+    ToolCall,
+    UsageError,
+    Verdict,
+    hookimpl,
 )  # fmt: skip
 from hilum.errors import unknown
 
@@ -19,6 +30,9 @@ from hilum_agents.calls import AgentCall, read_call, read_unknown
 from hilum_agents.definitions.catalog import Catalog, changed, look
 from hilum_agents.definitions.definition import Definition
 from hilum_agents.settings import AgentsSettings
+
+if TYPE_CHECKING:
+    from hilum_agents.managing import Desk
 
 _as_text: ContextVar[bool] = ContextVar("hilum_agents_as_text", default=False)
 MOST_TOLD = 8
@@ -30,13 +44,14 @@ class Agents:
     Args:
         session: Whose they are.
         settings: As they hold for its workspace.
+        nursery: Where what takes long goes on.
 
     Attributes:
         catalog: What there is, as it was found last.
     """
 
-    def __init__(self, session: Session, settings: AgentsSettings) -> None:
-        self._session, self._settings = session, settings
+    def __init__(self, session: Session, settings: AgentsSettings, nursery: trio.Nursery) -> None:
+        self._session, self._settings, self._nursery = session, settings, nursery
         self._bound: dict[str, Definition] = {}
         self._told: set[str] = set()
         self._lock = trio.Lock()
@@ -101,8 +116,11 @@ class Agents:
 
     def tools(self, definition: Definition) -> list[str]:
         """Give the names of the session's tools that pass an agent's filter."""
-        tools = self._session.tools.values()
-        return [tool.name for tool in tools if definition.tools.admits(tool.name, tool.risk)]
+        return [name for name, risk in self.known_tools() if definition.tools.admits(name, risk)]
+
+    def known_tools(self) -> list[tuple[str, str]]:
+        """Give name and risk of the session's tools."""
+        return [(tool.name, tool.risk) for tool in self._session.tools.values()]
 
     def bind(self, agent: str, definition: Definition) -> None:
         """Hold an agent of the session to a definition from now on: its permissions, and the form of its answers.
@@ -161,7 +179,10 @@ class Agents:
         await self.refresh()
         call = read_call(words, self.catalog.names)
         if call is not None:
-            agent = await self.call(call)
+            try:
+                agent = await self.call(call)
+            except HilumError as error:
+                return Interpretation(text, reply=str(error))
             return Interpretation(call.prompt, agent.name)
         if missing := read_unknown(words, self.catalog.names):
             name, near = missing
@@ -208,6 +229,24 @@ class Agents:
         except HilumError as error:
             out.write(str(error))
         return out.getvalue().strip()
+
+    def later(self, desk: Desk, action: Callable[[Desk], Awaitable[object]]) -> None:
+        """Do what would take too long for a reply; what it says becomes the note ``agents.done``.
+
+        Args:
+            desk: Where it would work.
+            action: What it does.
+        """
+
+        async def work() -> None:
+            out = StringIO()
+            try:
+                await action(attrs.evolve(desk, out=out))
+            except HilumError as error:
+                out.write(str(error))
+            self._session.note("agents.done", say=out.getvalue().strip())
+
+        self._nursery.start_soon(work)
 
     async def author(self, instructions: str, wish: str) -> str:
         """Have the session's model write a text, in a conversation of its own with no tools.
@@ -261,3 +300,11 @@ async def author(session: Session, instructions: str, wish: str) -> str:
     if not result.text.strip():
         raise UsageError(f"The model wrote nothing. {result.error}".strip(), hint="Give a prompt with --prompt.")
     return result.text
+
+
+@asynccontextmanager
+async def open_agents(session: Session) -> AsyncIterator[Agents]:
+    """Make the half of a session, and end what it started."""
+    async with trio.open_nursery() as nursery:
+        yield Agents(session, session.settings(AgentsSettings), nursery)
+        nursery.cancel_scope.cancel()

@@ -10,8 +10,10 @@ class AgentsSettings:
     """Where agents come from."""
 
     folders: bool = setting(
-        default=True, help="Also find agents in .claude, .gemini, .opencode and .github of the project, and of the home."
+        default=True,
+        help="Also find agents in .claude, .gemini, .opencode and .github of the project, and of the home.",
     )
     by_name: bool = setting(
-        default=True, help="Read a prompt that calls an agent by its name (@review …, use the review agent to …) as a call."
+        default=True,
+        help="Read a prompt that calls an agent by its name (@review …, use the review agent to …) as a call.",
     )

@@ -131,7 +131,10 @@ def _places(workspace: Path | None, folders: bool) -> Iterator[tuple[Path, str, 
     home = Path.home()
     if workspace is not None:
         for name, dialect in _PROJECT if folders else _PROJECT[:1]:
-            if os.path.realpath(workspace / name) not in (os.path.realpath(home / name), os.path.realpath(user_folder())):
+            if os.path.realpath(workspace / name) not in (
+                os.path.realpath(home / name),
+                os.path.realpath(user_folder()),
+            ):
                 yield workspace / name, f"project {name}", "project", dialect, workspace
     yield user_folder(), "user agents", "user", "hilum", None
     for name, dialect in _HOME if folders else ():

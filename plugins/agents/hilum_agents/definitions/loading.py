@@ -26,7 +26,9 @@ _PLACES: tuple[tuple[str, Dialect], ...] = (
 )  # fmt: skip
 
 
-def load_definition(path: str | os.PathLike[str], *, scope: Scope = "user", dialect: Dialect | None = None) -> Definition:
+def load_definition(
+    path: str | os.PathLike[str], *, scope: Scope = "user", dialect: Dialect | None = None
+) -> Definition:
     """Read an agent's file. Blocks.
 
     Args:
@@ -52,7 +54,11 @@ def load_definition(path: str | os.PathLike[str], *, scope: Scope = "user", dial
 def dialect_of(file: Path, fields: Mapping[str, object]) -> Dialect:
     """Tell whose format a file has: its keys say it for sure, then its place, then keys that are likely."""
     tools = fields.get("tools")
-    if fields.get("kind") == "agent" or "limits" in fields or (isinstance(tools, dict) and {*tools} <= {"allow", "deny"} and tools):
+    if (
+        fields.get("kind") == "agent"
+        or "limits" in fields
+        or (isinstance(tools, dict) and {*tools} <= {"allow", "deny"} and tools)
+    ):
         return "hilum"
     if file.name.endswith((".agent.md", ".chatmode.md")):
         return "copilot"
@@ -168,6 +174,9 @@ def _name(reading: _Reading, fallback: str) -> tuple[str, str]:
         name = re.sub(r"-{2,}", "-", re.sub(r"[^a-z0-9_-]+", "-", name)).strip("-_")
         name = name if re.fullmatch(NAME, name) else f"agent-{name}".rstrip("-")
         reading.tell("name", f"{chosen!r} cannot be called by its name (a-z, 0-9, _ and -); {name!r} is taken.")
+    if name == "main":
+        name = "agent-main"
+        reading.tell("name", f"The session's own agent is called main; {name!r} is taken.")
     if len(name) > LONGEST_NAME:
         name = name[:LONGEST_NAME].rstrip("-_")
         reading.tell("name", f"The name has more than {LONGEST_NAME} characters; {name!r} is taken.")

@@ -60,5 +60,8 @@ def _of(text: str) -> tuple[str, str]:
         warning = "" if plain == name else f"The model {text!r} is taken as {maker}/{plain}."
         return f"{maker}/{plain}", warning
     if re.fullmatch(r"[\w.:@+-]+", name):
-        return name, f"The model {text!r} has no provider; it counts if it is one of your roles, else the session's is taken."
+        return (
+            name,
+            f"The model {text!r} has no provider; it counts if it is one of your roles, else the session's is taken.",
+        )
     return "", f"{text!r} is no model; the session's model is taken."

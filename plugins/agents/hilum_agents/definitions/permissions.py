@@ -188,5 +188,3 @@ def _path(path: str, workspace: Workspace) -> Iterator[Callable[[Permission], bo
         return each.pattern is None or fit_path(each.pattern, name, strict=each.effect == "allow")
 
     yield fits
-
-

@@ -11,13 +11,16 @@ _SEARCH = ("search_files", "glob_search", "list_directory")
 _SHELL = ("run_terminal_cmd", "list_services", "read_service", "write_service", "stop_service")
 _WEB = ("web_fetch", "web_search")
 
-KNOWN = frozenset(
-    {
-        "read_file", "list_directory", "read_lints", "use_skill", "recall_result", "remember", "forget", "todo_write",
-        "ask_question", "task", "handover", "get_agent_result", "find_tools", "call_tool", *_CHANGE, *_SEARCH, *_SHELL, *_WEB,
-    }
-)  # fmt: skip
-"""The tools of the standard set."""
+KNOWN: dict[str, str] = {
+    **dict.fromkeys(
+        ("read_file", *_SEARCH, "read_lints", "use_skill", "recall_result", "list_services", "read_service"), "read"
+    ),
+    **dict.fromkeys(("todo_write", "ask_question", "get_agent_result", "find_tools", "remember"), "read"),
+    **dict.fromkeys((*_CHANGE, "forget"), "write"),
+    **dict.fromkeys(("run_terminal_cmd", "write_service", "stop_service", "task", "handover", "call_tool"), "execute"),
+    **dict.fromkeys(_WEB, "network"),
+}
+"""The tools of the standard set, and what each may touch: for whoever has no session to ask."""
 
 RISKS = frozenset({"read", "write", "execute", "network"})
 """What a tool may touch; a filter may say this instead of a name."""
@@ -102,7 +105,9 @@ _GROUPS = frozenset({"read", "edit", "search", "execute", "web", "todo", "agent"
 def _server_tool(name: str, dialect: str) -> tuple[str, ...]:
     """The tools of an MCP server that a name stands for; empty where it names none."""
     if name.startswith("mcp__"):
-        return (name if name.count("__") > 1 else f"{name.rstrip('*_')}__*" if name.rstrip("*_") != "mcp" else "mcp__*",)
+        return (
+            name if name.count("__") > 1 else f"{name.rstrip('*_')}__*" if name.rstrip("*_") != "mcp" else "mcp__*",
+        )
     if name in ("mcp_*", "mcp"):
         return ("mcp__*",)
     if name.startswith("mcp_"):
@@ -117,4 +122,3 @@ def _server_tool(name: str, dialect: str) -> tuple[str, ...]:
     if dialect == "opencode" and name.endswith("_*"):
         return (f"mcp__{name.removesuffix('_*')}__*",)
     return ()
-
