@@ -58,6 +58,11 @@ class Agents:
         self._found = False
         self.catalog = Catalog()
 
+    @property
+    def session(self) -> Session:
+        """Whose agents they are."""
+        return self._session
+
     async def refresh(self) -> Catalog:
         """Look again if the disk has changed; tells the user what is new and wrong."""
         root = self._session.workspace.root

@@ -140,6 +140,8 @@ async def run(argv: list[str], desk: Desk) -> int:
     Raises:
         UsageError: There is no such action, or it cannot be done.
     """
+    import hilum_agents.runs.commands  # noqa: F401 - adds its actions
+
     name, rest = (argv[0], argv[1:]) if argv and not argv[0].startswith("-") else ("list", argv)
     if argv[:1] in (["-h"], ["--help"]):
         desk.say(ABOUT + "\n".join(f"  {desk.prog} {key:9} {about}" for key, (_, about) in ACTIONS.items()))

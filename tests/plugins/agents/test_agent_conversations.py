@@ -1,6 +1,7 @@
 """Conversations of named agents: one each, on disk, across sessions; nobody sees another's."""
 
 import hilum_agents
+import hilum_files
 import pytest
 import trio
 from hilum import Profile, UsageError
@@ -102,11 +103,14 @@ async def test_an_agent_works_on_one_thing_after_another(bench, autojump_clock):
 
 async def test_agents_defined_in_files_are_started_by_name(bench):
     """With the tools, turns and model of the file; a name that is not there is refused with the nearest."""
-    text = "---\nname: helper\ndescription: Helps.\ntools: []\n---\nYou help with everything."
-    kit = await bench(hilum_agents, runs, files={".hilum/agents/helper.md": text}, answers=["Helped."])
+    kit = await bench(hilum_agents, runs, hilum_files, answers=["Looked."])
     half = kit.session.half(Runs)
-    with pytest.raises(UsageError, match="reveiw"):
+    with pytest.raises(UsageError, match="review"):
         await half.start("reveiw", "x")
-    result = await half.wait(await half.start("explore", "Look around."))
-    assert result["agent"] == "explore"
+    identity = await half.start("explore", "Look around.")
+    await kit.wait_for(ModelStarted)
+    half.stop(identity)
+    assert (await half.wait(identity))["agent"] == "explore"
     assert kit.requests[0].agent == "explore"
+    assert {spec.name for spec in kit.requests[0].tools} >= {"read_file", "list_directory"}
+    assert "write_file" not in {spec.name for spec in kit.requests[0].tools}

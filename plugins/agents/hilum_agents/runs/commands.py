@@ -1,0 +1,227 @@
+"""``hilum agents run|results|result|retry|clear|stop``, and the same behind ``/agents`` in a session."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+from hilum import Kernel, Session, UsageError, open_kernel
+from hilum.errors import E_NOT_FOUND
+from hilum.events import PluginEvent
+
+from hilum_agents.managing import ACTIONS, Desk, make_parser, parse
+from hilum_agents.runs import kept, results
+from hilum_agents.runs.actors import stop_file
+from hilum_agents.runs.half import Runs
+from hilum_agents.runs.records import RESULT, Ledger
+
+SESSIONS = 50
+"""Sessions of a workspace that are looked through, last used first."""
+EXITS = {"completed": 0, "partial_success": 3, "timed_out": 124, "stopped": 130}
+
+
+# --- the stored ---------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def _kernel(desk: Desk) -> AsyncIterator[Kernel]:
+    async with open_kernel(workspace=desk.workspace) as kernel:
+        yield kernel
+
+
+def _here(desk: Desk) -> Runs | None:
+    """The half of the session the command was given in."""
+    if desk.in_session is None:
+        return None
+    return _half(desk.in_session.session)
+
+
+def _half(session: Session) -> Runs:
+    half = session.half(Runs)
+    if half is None:
+        raise UsageError("No agents can run here.", hint="Load the plugin scheduler.")
+    return half
+
+
+async def _stored(kernel: Kernel, desk: Desk) -> AsyncIterator[tuple[str, Ledger, dict[str, dict[str, Any]]]]:
+    """Give the sessions of the workspace in which agents ran: id, what the log says, and the results by agent id."""
+    for info in (await kernel.store.list(str(desk.workspace)))[:SESSIONS]:
+        ledger, found, after = Ledger(), dict[str, dict[str, Any]](), 0
+        while page := await kernel.store.read(info.id, after):
+            for event in page:
+                ledger.apply(event)
+                if isinstance(event, PluginEvent) and event.name == RESULT:
+                    found[event.data["agent_id"]] = event.data
+            after = page[-1].seq
+        if ledger.entries:
+            yield info.id, ledger, found
+
+
+async def _find(kernel: Kernel, desk: Desk, name: str) -> tuple[str, str, dict[str, Any] | None]:
+    """Find an agent that ran, by the beginning of its id; gives session, id and result.
+
+    Raises:
+        UsageError: There is none, or there are several.
+    """
+    found = [
+        (session, entry.id, known.get(entry.id))
+        async for session, ledger, known in _stored(kernel, desk)
+        for entry in ledger.entries.values()
+        if entry.id.startswith(name)
+    ]
+    if len(found) != 1:
+        what = "More than one agent that ran begins with" if found else "No agent that ran has the id"
+        raise UsageError(f"{what} {name!r}.", code=E_NOT_FOUND, hint=f"{desk.prog} results lists them.")
+    return found[0]
+
+
+# --- actions ------------------------------------------------------------------------------------------------------------
+
+
+async def _run(argv: list[str], desk: Desk) -> int:
+    parser = make_parser(desk, "run")
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("prompt", nargs="+", metavar="PROMPT", help="what it is to do")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the longest it may take")
+    parser.add_argument(
+        "--approve", choices=("auto", "readonly"), default=None, help="without it, calls that ask are refused"
+    )
+    options = parse(parser, argv, desk)
+    prompt = " ".join(options.prompt)
+    if (half := _here(desk)) is not None:
+        identity = await half.start(options.name, prompt, timeout=options.timeout)
+        desk.say(f"{options.name} was started as {identity}: {half.status(identity)['current_step']}")
+        return 0
+    async with _kernel(desk) as kernel:
+        await kernel.router.default()
+        async with kernel.open_session(desk.workspace, kind="headless", approve=options.approve) as session:
+            half = _half(session)
+            identity = await half.start(options.name, prompt, timeout=options.timeout)
+            return _show(await half.wait(identity), desk, options.json)
+
+
+async def _retry(argv: list[str], desk: Desk) -> int:
+    parser = make_parser(desk, "retry")
+    parser.add_argument("id", metavar="ID")
+    options = parse(parser, argv, desk)
+    if (half := _here(desk)) is not None:
+        desk.say(f"It was started again as {await half.retry(options.id)}.")
+        return 0
+    async with _kernel(desk) as kernel:
+        where, identity, _ = await _find(kernel, desk, options.id)
+        await kernel.router.default()
+        async with kernel.open_session(resume=where, kind="headless") as session:
+            half = _half(session)
+            half.scheduler.settle(resumed=False)
+            return _show(await half.wait(await half.retry(identity)), desk, options.json)
+
+
+def _show(result: dict[str, Any], desk: Desk, json: bool) -> int:
+    if json:
+        desk.say_json(result)
+    else:
+        desk.say(results.tell(result))
+    return EXITS.get(result["status"], 1)
+
+
+async def _results(argv: list[str], desk: Desk) -> int:
+    options = parse(make_parser(desk, "results"), argv, desk)
+    if (half := _here(desk)) is not None:
+        rows = half.list()
+    else:
+        rows = list[dict[str, Any]]()
+        async with _kernel(desk) as kernel:
+            async for session, ledger, _ in _stored(kernel, desk):
+                for entry in ledger.entries.values():
+                    row = {
+                        "agent_id": entry.id,
+                        "agent": entry.agent,
+                        "status": entry.status,
+                        "progress": entry.progress,
+                    }
+                    rows.append({**row, "current_step": entry.step, "started": entry.at, "session": session})
+        rows.sort(key=lambda row: row["started"])
+    if options.json:
+        desk.say_json(rows)
+        return 0
+    for row in rows:
+        at = time.strftime("%m-%d %H:%M", time.localtime(row["started"]))
+        step = "" if row["status"] == "completed" else f"  {row['current_step']}"
+        desk.say(f"{row['agent_id']}  {at}  {row['status']:20} {row['progress']:4.0%}  {row['agent']}{step}".rstrip())
+    if not rows:
+        desk.say("No agent has run here.")
+    return 0
+
+
+async def _result(argv: list[str], desk: Desk) -> int:
+    parser = make_parser(desk, "result")
+    parser.add_argument("id", metavar="ID")
+    options = parse(parser, argv, desk)
+    if (half := _here(desk)) is not None:
+        result: dict[str, Any] | None = await half.result(options.id)
+    else:
+        async with _kernel(desk) as kernel:
+            _, identity, result = await _find(kernel, desk, options.id)
+        if result is None:
+            raise UsageError(
+                f"The agent {identity} has no result yet.", code=E_NOT_FOUND, hint="Ask again when it has ended."
+            )
+    assert result is not None
+    _show(result, desk, options.json)
+    return 0
+
+
+async def _clear(argv: list[str], desk: Desk) -> int:
+    parser = make_parser(desk, "clear", json=False)
+    parser.add_argument("name", metavar="NAME")
+    options = parse(parser, argv, desk)
+    half = _here(desk)
+    there = half.clear(options.name) if half is not None else kept.clear(desk.workspace, options.name)
+    desk.say(
+        f"{options.name} has forgotten its conversation." if there else f"{options.name} has no conversation here."
+    )
+    return 0
+
+
+async def _stop(argv: list[str], desk: Desk) -> int:
+    parser = make_parser(desk, "stop", json=False)
+    parser.add_argument("id", metavar="ID", nargs="?", default="", help="all agents of the session, if none is given")
+    options = parse(parser, argv, desk)
+    if (half := _here(desk)) is not None:
+        half.stop(options.id)
+        desk.say("Stopped.")
+        return 0
+    if not options.id:
+        raise UsageError("hilum agents stop takes the id of an agent.", hint="hilum agents results lists them.")
+    async with _kernel(desk) as kernel:
+        _, identity, result = await _find(kernel, desk, options.id)
+    if result is not None:
+        desk.say(f"The agent {identity} is {result['status']} already.")
+        return 0
+    path = stop_file(identity)
+    await trio.to_thread.run_sync(_touch, path)
+    with trio.move_on_after(5):
+        while path.exists():  # noqa: ASYNC110 - another process takes it away
+            await trio.sleep(0.1)
+        desk.say(f"The agent {identity} is being stopped.")
+        return 0
+    path.unlink(missing_ok=True)
+    raise UsageError(f"No process runs the agent {identity}.", hint=f"It was cut off: hilum agents retry {identity}.")
+
+
+def _touch(path: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+
+
+ACTIONS.update(
+    run=(_run, "start an agent: hilum agents run NAME PROMPT"),
+    results=(_results, "what ran, runs and waits, in the last sessions here"),
+    result=(_result, "what one found: text, files, what is done and what is not"),
+    retry=(_retry, "go on with one that failed or was cut off, from where it stood"),
+    clear=(_clear, "have an agent forget its conversation in this workspace"),
+    stop=(_stop, "stop an agent, in whatever process it runs"),
+)
