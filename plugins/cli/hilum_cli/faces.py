@@ -59,6 +59,9 @@ class Face:
     async def ended(self, end: RunEnded, session: str) -> None:
         """Show how the run ended. ``session`` is empty where it was not kept."""
 
+    async def advise(self, text: str) -> None:
+        """Say what the user can do next, after the end was shown."""
+
     def failed(self, error: HilumError) -> None:
         """Show an error that kept the run from starting, or broke it off."""
 
@@ -116,6 +119,10 @@ class PlainFace(TextFace):
     """Progress as plain lines on standard error, the answer on standard output."""
 
     lingers = True
+
+    async def advise(self, text: str) -> None:
+        """Write it on standard error."""
+        await self.tell(text)
 
     async def opened(self, session: Session) -> None:
         """Say which session it is."""
