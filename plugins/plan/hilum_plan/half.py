@@ -116,7 +116,7 @@ class Plan:
                 }
                 self._emit(plan.owed, self._session.agents[name], plan.ended, **more[plan.owed])
 
-    def _emit(self, name: str, agent: Agent, run: str = "", **data: Any) -> None:
+    def _emit(self, name: str, agent: Agent, run: str = "", /, **data: Any) -> None:
         self._session.emit(PluginEvent(name=name, data=data), agent, run)
 
     def _write(self, agent: Agent, items: Sequence[Item], cause: str, run: str = "") -> None:
