@@ -1,5 +1,6 @@
 """Todo lists in sessions, through the real loop: what is logged, what the model reads, what ends of runs do."""
 
+import hilum_memory
 import hilum_plan
 import hilum_prompt
 import pytest
@@ -322,11 +323,13 @@ async def test_the_list_of_an_earlier_run_is_told_with_the_prompt_and_not_again(
 
 
 async def test_open_items_stand_after_a_trim():
-    async with opened(todo(*THREE), mark("a", "skipped"), "Done.") as bench:
+    async with opened(todo(*THREE), mark("a", "skipped"), "Done.", plugins=[hilum_memory]) as bench:
         plan, main = bench.session.half(Plan), bench.session.agents["main"]
         assert plan.keep_on_trim(main) is None
         await bench.run("Do three things")
-        assert plan.keep_on_trim(main) == "Open items of your todo list:\n- [pending] b: Do b\n- [pending] c: Do c"
+        kept = "Open items of your todo list:\n- [pending] b: Do b\n- [pending] c: Do c"
+        assert plan.keep_on_trim(main) == kept
+        assert await bench.session.hooks.gather("keep_on_trim", agent=main) == [("hilum_plan", kept)]
 
 
 async def test_events_that_do_not_fit_are_passed_over():
