@@ -13,12 +13,7 @@ from typing import Any
 from hilum.discovery import EntryPoint, entry_points
 from hilum.errors import HilumError, unknown
 
-USAGE = """usage: hilum [-h] [--version] COMMAND ...
-
-A coding agent whose every ability is a plugin.
-
-commands:
-"""
+USAGE = "usage: hilum [-h] [--version] COMMAND ...\n\nA coding agent whose every ability is a plugin.\n\ncommands:\n"
 # What is shown of a command before it is imported; commands of other plugins are shown by their distribution.
 SUMMARIES = {
     "run": 'work on a task and exit: hilum run "fix the failing test"',
@@ -26,6 +21,9 @@ SUMMARIES = {
     "sessions": "list, show, resume, fork, rename, delete and export sessions",
     "diff": "show what a session changed in files, by call, turn or run",
     "undo": "take back what a call, a turn or a run changed, commands included",
+    "memory": "list, show, add, edit and forget what is remembered across sessions",
+    "rules": "show the rules that hold here, and which of them are enforced",
+    "skills": "add, list, switch, update, remove and check skills",
     "config": "show every setting, its value and where it came from",
     "permissions": "show, change and test the rules for tool calls",
     "trust": "trust a folder, so that what it brings along may execute",

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n"
 
 
-def answer(number: int, tool: str, arguments: str, last: bool) -> bytes:
+def answer(number: int, tool: str, arguments: str, last: bool, counted: int) -> bytes:
     """One whole response: a tool call, or the end."""
 
     def chunk(delta: dict[str, object], finish: str | None = None) -> bytes:
@@ -37,14 +37,14 @@ def answer(number: int, tool: str, arguments: str, last: bool) -> bytes:
             + chunk({"tool_calls": [call]})
             + chunk({}, "tool_calls")
         )
-    usage = {"prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020}
+    usage = {"prompt_tokens": counted, "completion_tokens": 20, "total_tokens": counted + 20}
     body += b"data: " + json.dumps({"id": "x", "choices": [], "usage": usage}).encode() + b"\n\ndata: [DONE]\n\n"
     return HEAD % len(body) + body
 
 
-def serve(connection: socket.socket, calls: int, tool: str, arguments: str, delay: float) -> None:
+def serve(connection: socket.socket, calls: int, tool: str, arguments: str, delay: float, counted: int) -> None:
     """Answer the requests of one connection."""
-    answers = [answer(n, tool, arguments, n >= calls) for n in range(calls + 1)]
+    answers = [answer(n, tool, arguments, n >= calls, counted) for n in range(calls + 1)]
     number, scratch = 0, bytearray(1 << 20)
     view = memoryview(scratch)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -70,23 +70,23 @@ def serve(connection: socket.socket, calls: int, tool: str, arguments: str, dela
 
 def main() -> None:
     """Serve until standard input ends."""
-    calls, tool, arguments, delay = int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4])
+    about = int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]), int(sys.argv[5])
     listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
     print(listener.getsockname()[1], flush=True)
 
     def accept() -> None:
         while True:
             connection, _ = listener.accept()
-            threading.Thread(target=serve, args=(connection, calls, tool, arguments, delay), daemon=True).start()
+            threading.Thread(target=serve, args=(connection, *about), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
     sys.stdin.read()
 
 
 @contextmanager
-def start(calls: int, tool: str, arguments: str, delay: float = 0.0) -> Iterator[str]:
-    """Start the server; gives its base URL."""
-    argv = [sys.executable, "-u", __file__, str(calls), tool, arguments, str(delay)]
+def start(calls: int, tool: str, arguments: str, delay: float = 0.0, counted: int = 1_000) -> Iterator[str]:
+    """Start the server; gives its base URL. It says of each request that it is of ``counted`` tokens; 0 says nothing."""
+    argv = [sys.executable, "-u", __file__, str(calls), tool, arguments, str(delay), str(counted)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdin

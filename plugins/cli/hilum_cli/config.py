@@ -6,8 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from hilum_commandline import Parser
+
 from hilum_cli import exits
-from hilum_cli.options import Parser, check_folder, check_text, run_command
+from hilum_cli.options import check_folder, check_text, run_command
 from hilum_cli.terminal import Out, neutral, quiet_exit
 
 EPILOG = """\

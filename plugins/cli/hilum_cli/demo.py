@@ -13,8 +13,10 @@ from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from hilum_commandline import Parser
+
 from hilum_cli import exits
-from hilum_cli.options import Parser, check_text, run_command
+from hilum_cli.options import check_text, run_command
 from hilum_cli.terminal import Out, is_terminal
 
 PROMPT = (

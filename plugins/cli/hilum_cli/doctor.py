@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from hilum_commandline import Parser
+
 from hilum_cli import exits
-from hilum_cli.options import Parser, check_folder, check_text, run_command
+from hilum_cli.options import check_folder, check_text, run_command
 from hilum_cli.terminal import Out, is_terminal, neutral
 
 EPILOG = """\

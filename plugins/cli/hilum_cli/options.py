@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-import re
 import select
 import stat
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 from hilum import HilumError, UsageError
 from hilum.errors import E_BAD_ARGS
@@ -18,25 +15,6 @@ from hilum_cli.terminal import Out, is_terminal, report
 
 STDIN_LIMIT = 2_000_000
 PATIENCE = 2.0
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser that raises ``UsageError``."""
-
-    def __init__(self, prog: str, description: str, epilog: str = "") -> None:
-        layout = argparse.RawDescriptionHelpFormatter
-        super().__init__(prog, None, description, epilog, formatter_class=layout, allow_abbrev=False)
-
-    def error(self, message: str) -> NoReturn:
-        """Raise, with near names where an option is not known."""
-        from difflib import get_close_matches  # 2 ms, only where something is wrong
-
-        near = []
-        if unknown := re.search(r"unrecognized arguments: (-\S+)", message):
-            known = [option for action in self._actions for option in action.option_strings]
-            near = get_close_matches(unknown[1].partition("=")[0], known, n=2)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"{self.prog} --help lists what it takes."
-        raise UsageError(f"{message[:1].upper()}{message[1:]}.", code=E_BAD_ARGS, hint=hint)
 
 
 def run_command(action: Callable[[], int]) -> int:

@@ -10,10 +10,11 @@ from typing import Any
 
 from hilum import UsageError, config_folder
 from hilum.errors import E_BAD_ARGS
+from hilum_commandline import Parser
 from hilum_guard import Explained, add_rule, explain_rule, load_rules, parse_rule, remove_rule
 
 from hilum_cli import exits
-from hilum_cli.options import Parser, check_folder, check_text, run_command
+from hilum_cli.options import check_folder, check_text, run_command
 from hilum_cli.terminal import Out, neutral
 
 ACTIONS = ("list", "allow", "ask", "deny", "remove", "test")

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS
+from hilum_commandline import Parser
 
 from hilum_cli import exits
-from hilum_cli.options import Parser, check_folder, check_text, read_prompt
+from hilum_cli.options import check_folder, check_text, read_prompt
 
 if TYPE_CHECKING:
     from hilum_cli.faces import Face

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from hilum import StoreError, UsageError
 from hilum.errors import E_BAD_ARGS
+from hilum_commandline import Parser
 
 from hilum_cli import exits
-from hilum_cli.options import Parser, check_folder, check_text, run_command
+from hilum_cli.options import check_folder, check_text, run_command
 from hilum_cli.terminal import Out, is_terminal, line, neutral, quiet_exit
 
 if TYPE_CHECKING:

@@ -6,22 +6,18 @@ import os
 import re
 import select
 
-# Colours of test runners and compilers are dropped without a trace. Everything else that a terminal would obey, and
-# everything that makes text look other than it is (direction, zero width), is shown as an escape.
+import hilum_commandline
+
+# Colours of test runners and compilers are dropped without a trace.
 _COLOUR = r"\x1b\[[0-9;:]*m"
-_HARMFUL = (
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
-)
 SHOW_CURSOR = b"\x1b[?25h"
 
 
 def neutral(text: str) -> str:
-    """Make text from a model, a tool or a file harmless for a terminal: only newlines and tabs act, the rest is shown."""
+    """Make text from a model or a tool harmless for a terminal: colours are dropped, what else it would obey is shown."""
     if text.isascii() and text.isprintable():
         return text
-    text = re.sub(_COLOUR, "", text.replace("\r\n", "\n"))
-    return re.sub(_HARMFUL, lambda match: match.group().encode("unicode_escape").decode(), text)
+    return hilum_commandline.neutral(re.sub(_COLOUR, "", text.replace("\r\n", "\n")))
 
 
 def line(text: str, width: int = 100) -> str:

@@ -6,10 +6,11 @@ import json
 from collections.abc import Sequence
 
 from hilum import UsageError
+from hilum_commandline import Parser
 from hilum_guard import Trust
 
 from hilum_cli import exits
-from hilum_cli.options import Parser, check_folder, check_text, run_command
+from hilum_cli.options import check_folder, check_text, run_command
 from hilum_cli.terminal import Out, neutral
 
 EPILOG = """\

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar, Generic, TypeVar
 
@@ -73,7 +74,7 @@ class Look(msgspec.Struct, eq=False):
         self.left_out.append(Left(type, path, str(why), said))
 
 
-class Source(Generic[T]):
+class Source(ABC, Generic[T]):
     """One of the things that come with a prompt. It works in two steps, and each may fail.
 
     ``type`` is that of its pieces; ``switch`` is the setting that switches it off.
@@ -82,10 +83,10 @@ class Source(Generic[T]):
     type: ClassVar[str]
     switch: ClassVar[str]
 
+    @abstractmethod
     async def find(self, look: Look) -> T:
         """Find what there is, with a bound of its own. All sources do that at once, so none sees what others found."""
-        raise NotImplementedError
 
+    @abstractmethod
     def give(self, look: Look, found: T) -> Iterator[Piece]:
         """Make pieces of it: one source after another, so that each sees what is left and what was sent. Must not block."""
-        raise NotImplementedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import msgspec
-from hilum import Block
+from hilum import Block, estimate
 
 TYPES = ("open_file", "cursor_nearby", "linter", "terminal", "recent_edit", "search_result")
 """What there is, best first."""
@@ -20,14 +20,8 @@ TAGS = {
 # Where the kernel must leave something out: what other plugins say of the session stands between the user's own view and
 # what was merely found.
 _PRIORITY = dict(zip(TYPES, (9, 8, 7, 6, 0, -1), strict=True))
-_BYTES_PER_TOKEN = 3.5  # as the kernel counts, which has the last word on what fits
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 _CLOSING = re.compile(rf"<(?=\s*/\s*(?:{'|'.join(TAGS.values())})\b)", re.IGNORECASE)
-
-
-def estimate(text: str) -> int:
-    """Estimate the tokens of a text."""
-    return int(len(text.encode()) / _BYTES_PER_TOKEN) + 1
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -77,8 +71,10 @@ def cut(text: str, tokens: int, total: int | None = None) -> tuple[str, int]:
     lines = text.count("\n") + (not text.endswith("\n")) if text else 0
     if total is None and estimate(text) <= tokens:
         return text, lines
-    room = max(int((tokens - 30) * _BYTES_PER_TOKEN), 0)  # 30 for the notice
-    kept = text.encode()[:room].decode(errors="ignore")
+    room = max(tokens - 30, 0)  # 30 for the notice
+    kept = text[: 8 * room]
+    while kept and (size := estimate(kept)) > room:
+        kept = kept[: min(len(kept) * room // size, len(kept) - 1)]
     if len(kept) < len(text) or total is not None:
         head = kept[: kept.rfind("\n") + 1]
         kept = head or kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from textwrap import dedent
 
 from hilum_frontmatter.document import Document, Problem
 from hilum_frontmatter.repair import repair
@@ -11,6 +12,7 @@ from hilum_frontmatter.strict import NotYaml, parse
 MOST_CHARACTERS = 65_536
 """How long front matter may be; what is beyond is told and not read."""
 MOST_PROBLEMS = 50
+_OPENING = r"(?:[ \t]*\n){0,20}([ \t]{0,8})---[ \t]*(?:\n|$)"
 # All that YAML forbids, and the characters that it takes for ends of lines and nobody else does.
 _FORBIDDEN = "[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 
@@ -19,16 +21,21 @@ def read_text(data: bytes | str, raw: frozenset[str]) -> Document:
     """Read a file (see `hilum_frontmatter.read`)."""
     problems: list[Problem] = []
     text = _decoded(data, problems) if isinstance(data, bytes) else data
-    text = text.removeprefix("\ufeff")
+    text = text.lstrip("\ufeff")
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    start = _opening(text)
-    if start < 0:
+    if "\0" in text:
+        line = 1 + text.count("\n", 0, text.index("\0"))
+        problems.append(Problem(line, "The file holds NUL characters: it may be no text."))
+    opening = re.compile(_OPENING).match(text)
+    if opening is None:
         return Document({}, text, 1, tuple(problems))
+    start, indented = opening.end(), bool(opening[1])
     fence = 1 + text.count("\n", 0, start - 1)  # the line of the opening fence
-    closing = re.compile(r"^---[ \t]*$", re.MULTILINE).search(text, start)
+    closing = re.compile(r"^[ \t]*---[ \t]*$" if indented else r"^---[ \t]*$", re.MULTILINE).search(text, start)
     inner, body = (text[start : closing.start()], text[closing.end() + 1 :]) if closing else ("", "")
-    if not closing or _is_body(inner):
+    inner = dedent(inner) if indented else inner
+    if not closing or (not indented and _is_body(inner)):
         inner = _unclosed(text[start:])
         body = text[start + len(inner) :]
         if not inner:  # a line across the page
@@ -39,19 +46,53 @@ def read_text(data: bytes | str, raw: frozenset[str]) -> Document:
         message = "The front matter is not closed by a line '---'; it was taken to end where its keys end."
         problems.append(Problem(fence, message))
     fields, lines, found = _fields(inner, fence + 1, raw)
-    if fence > 1 and not fields:  # blank lines, a line across the page, text
+    if (fence > 1 or indented) and not fields:  # a line across the page, text
         return Document({}, text, 1, tuple(problems))
     if fence > 1:
         problems.append(Problem(1, "Blank lines stand before the front matter; it should begin on the first line."))
+    if indented:
+        problems.append(Problem(fence, "The line '---' before the front matter is indented; it should begin the line."))
     problems += found
-    line = 1 + text.count("\n", 0, len(text) - len(body)) if body else 1 + text.count("\n") + (not text.endswith("\n"))
-    return Document(fields, body, line, _bounded(problems), True, lines)
+    body = _second(fields, lines, text, body, problems, raw)
+    return Document(fields, body, _line_of(text, body), _bounded(problems), True, lines)
+
+
+def _line_of(text: str, rest: str) -> int:
+    """The line of a text on which its rest begins, the one behind its last line where nothing is left."""
+    return 1 + text.count("\n", 0, len(text) - len(rest)) if rest else 1 + text.count("\n") + (not text.endswith("\n"))
+
+
+def _second(
+    fields: dict[str, object], lines: dict[str, int], text: str, body: str, problems: list[Problem], raw: frozenset[str]
+) -> str:
+    """Take the fields of a second front matter right behind the first into it, and give what follows.
+
+    Cursor writes one of its own, mostly empty, before that of the author. A line across the page with text between is none:
+    two keys of front matter that is written twice are the same.
+    """
+    opening = re.compile(r"\s{0,4}^---[ \t]*\n", re.MULTILINE).match(body)
+    closing = re.compile(r"^---[ \t]*$", re.MULTILINE).search(body, opening.end()) if opening else None
+    if opening is None or closing is None:
+        return body
+    first = _line_of(text, body) + body.count("\n", 0, opening.end())
+    inner, where, found = _fields(body[opening.end() : closing.start()], first, raw)
+    if not inner.keys() & fields.keys():
+        return body
+    problems.append(Problem(first - 1, "A second front matter follows; what the first leaves empty was taken from it."))
+    problems += found
+    for key, value in inner.items():
+        if fields.get(key) is None:
+            fields[key], lines[key] = value, where[key]
+        elif value is not None and value != fields[key]:
+            message = f"{key[:60]!r} stands in both front matters (first on line {lines[key]}): the first value holds."
+            problems.append(Problem(where[key], message))
+    return body[closing.end() + 1 :]
 
 
 def _decoded(data: bytes, problems: list[Problem]) -> str:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        problems.append(Problem(1, "The file is UTF-16; it should be UTF-8."))
-        return data.decode("utf-16", errors="replace")
+    if wide := _wide(data):
+        problems.append(Problem(1, f"The file is {wide.upper()[:6]}; it should be UTF-8."))
+        return data.decode(wide, errors="replace")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -60,10 +101,17 @@ def _decoded(data: bytes, problems: list[Problem]) -> str:
         return data.decode("utf-8", errors="replace")
 
 
-def _opening(text: str) -> int:
-    """Where the first line of front matter begins; -1 where there is none."""
-    match = re.compile(r"(?:[ \t]*\n){0,20}---[ \t]*(?:\n|$)").match(text)
-    return match.end() if match else -1
+def _wide(data: bytes) -> str:
+    """The name of an encoding with more than one byte for each letter, if the file is in one."""
+    if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "utf-32"
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    even, odd = data[:16:2], data[1:16:2]
+    if len(odd) < 2 or any(even) == any(odd):
+        return ""
+    # Without a mark: each of the first letters is ASCII, and half of its bytes are NUL.
+    return "utf-16-be" if all(odd) else "utf-16-le" if all(even) else ""
 
 
 def _unclosed(text: str) -> str:
@@ -113,10 +161,28 @@ def _fields(text: str, first: int, raw: frozenset[str]) -> tuple[dict[str, objec
         text = re.sub(_FORBIDDEN, "\ufffd", text)
     try:
         mapping = parse(text, first)
+        found += _comments(text.split("\n"), first, mapping.fields, mapping.lines)
         return mapping.fields, mapping.lines, found + mapping.notes
     except NotYaml as error:
         repaired = repair(text, first, error, raw)
         return repaired.fields, repaired.lines, found + repaired.problems
+
+
+def _comments(given: list[str], first: int, fields: dict[str, object], lines: dict[str, int]) -> list[Problem]:
+    """Tell of values that end at a ``#`` that may be meant as text: ``Close issue #12 of the project``."""
+    found = []
+    for key, line in lines.items():
+        value = given[line - first].partition(":")[2].strip()
+        text = fields[key] or ""
+        if not isinstance(text, str) or value.startswith(("'", '"', "|", ">")):
+            continue
+        match = re.search(r"(?:^|\s)#[^\s#].*", value)
+        if match and match[0].strip() not in text:
+            message = (
+                f"{match[0].strip()[:40]!r} is a comment in YAML and not read; quotes around the value make it text."
+            )
+            found.append(Problem(line, message))
+    return found
 
 
 def _bounded(problems: list[Problem]) -> tuple[Problem, ...]:

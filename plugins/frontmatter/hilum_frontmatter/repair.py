@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from hilum_frontmatter.document import Problem
 from hilum_frontmatter.strict import NotYaml, parse, twice
+from hilum_frontmatter.values import unquoted
 
 MOST_REPAIRED = 300
 """How many entries are tried as YAML; those after them are read by lines."""
@@ -66,7 +67,7 @@ def _entries(lines: list[str], first: int) -> tuple[list[Entry], list[Problem]]:
     for number, line in enumerate(lines, first):
         match = re.match(_KEY, line) or re.match(_TIGHT_KEY, line)
         if match:
-            entries.append(Entry(number, _unquoted(match[1]), [line]))
+            entries.append(Entry(number, unquoted(match[1]), [line]))
         elif line.rstrip() == "..." or line.startswith("%YAML"):
             stray.append(Problem(number, f"The line {line.strip()[:60]!r} means nothing here and is passed over."))
         elif entries:
@@ -142,11 +143,7 @@ def _plain(entry: Entry) -> object:
     rest = [line.strip() for line in entry.lines[1:] if not line.startswith("#")]
     filled = [line for line in rest if line]
     if not first and filled and all(re.match(r"-(\s|$)", line) for line in filled):
-        return [_unquoted(line[1:].strip()) for line in filled]
+        return [unquoted(line[1:].strip()) for line in filled]
     if re.fullmatch(r"([|>][+-]?\d?[+-]?)?", first):
         return "\n".join(rest).strip() or None
-    return _unquoted(" ".join([first, *filled]))
-
-
-def _unquoted(text: str) -> str:
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+    return unquoted(" ".join([first, *filled]))

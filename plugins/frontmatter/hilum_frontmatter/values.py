@@ -95,7 +95,7 @@ def split_tools(text: str) -> tuple[str, ...]:
     Args:
         text: For example ``Bash(git add:*, git commit:*) Read, Grep``.
     """
-    return tuple(inner for part in _split(_bare(text), ", \t\n", "(", ")") if (inner := _unquoted(part)))
+    return tuple(inner for part in _split(_bare(text), ", \t\n", "(", ")") if (inner := unquoted(part)))
 
 
 def split_globs(text: str) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def split_globs(text: str) -> tuple[str, ...]:
         text: For example ``**/*.{ts,tsx},src/**``; a list in brackets and quotes around patterns are taken off.
     """
     parts = (part.strip() for part in _split(_bare(text), ",\n", "{[", "}]"))
-    return tuple(inner for part in parts if (inner := _unquoted(part)))
+    return tuple(inner for part in parts if (inner := unquoted(part)))
 
 
 def _split(text: str, separators: str, opening: str, closing: str) -> Iterator[str]:
@@ -130,8 +130,10 @@ def _bare(text: str) -> str:
     return text[1:-1] if whole and ("," in text or "*" in text) else text
 
 
-def _unquoted(text: str) -> str:
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+def unquoted(text: str) -> str:
+    """Take off quotes that are a pair: those of ``"a" and "b"`` are two."""
+    pair = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" and text[0] not in text[1:-1]
+    return text[1:-1] if pair else text
 
 
 def _written(value: object) -> str:

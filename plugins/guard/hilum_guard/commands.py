@@ -30,6 +30,9 @@ class SimpleCommand:
         writes: Files its redirections write to, as they are written there.
         wrapper: It runs the command that follows it in the list (`timeout 5 ls`).
         cwd: Folder it runs in, if the text tells.
+        cwds: All folders it may run in, as far as the text tells: a `cd` may fail.
+        reads: Files that are fed into it by redirection, as they are written there.
+        stdin: The text that is fed into it, if the text tells.
     """
 
     words: tuple[str, ...]
@@ -39,6 +42,9 @@ class SimpleCommand:
     writes: tuple[str, ...] = ()
     wrapper: bool = False
     cwd: str | None = None
+    cwds: tuple[str | None, ...] = ()
+    reads: tuple[str, ...] = ()
+    stdin: str | None = None
 
 
 @attrs.frozen
@@ -133,4 +139,7 @@ def _shown(simple: Simple) -> SimpleCommand:
         writes=tuple(r.target.value.replace(UNKNOWN, "…") for r in simple.redirects if ">" in r.operator),
         wrapper=simple.wrapper,
         cwd=simple.cwd,
+        cwds=simple.cwds,
+        reads=tuple(r.target.value.replace(UNKNOWN, "…") for r in simple.redirects if r.operator.startswith("<")),
+        stdin=None if simple.stdin is None else simple.stdin.replace(UNKNOWN, "…"),
     )

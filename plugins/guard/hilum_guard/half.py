@@ -182,6 +182,18 @@ class Guard:
 
     # --- processes ----------------------------------------------------------------------------------------------------
 
+    def protect(self, name: str, paths: Callable[[], sandbox.Held] | None) -> None:
+        """Have the sandbox hold paths against every command of the session from now on, as far as it holds anything.
+
+        Args:
+            name: Who wants it; a later call under the same name takes the place of the earlier one.
+            paths: Gives the paths; called in a thread before each command, so it may look at the disk. ``None`` to end it.
+        """
+        if paths is None:
+            self.box.held.pop(name, None)
+        else:
+            self.box.held[name] = paths
+
     @hookimpl(trylast=True)
     async def wrap_process(self, command: Command) -> Command:
         """Give a command a clean environment and put it into the sandbox."""

@@ -95,6 +95,11 @@ def make_policy(workspace: Path, settings: GuardSettings, temp: str) -> Policy:
     )
 
 
+def inside(policy: Policy, paths: Iterable[str]) -> Iterator[str]:
+    """Give the paths that a command could write to but for being protected: they exist, and lie in a writable folder."""
+    return (path for path in paths if os.path.lexists(path) and _inside(path, policy.writable))
+
+
 def writable(workspace: Path, settings: GuardSettings) -> list[str]:
     """Give the folders that the user lets commands write to, without links; those that do not exist are left out."""
     paths = [os.path.realpath(os.path.expanduser(path)) for path in (str(workspace), *settings.writable)]

@@ -19,6 +19,12 @@ def printed(simple: Simple, name: str) -> str | None:
         return simple.stdin
     if name == "tee":
         return simple.stdin
+    if (
+        name == "mktemp"
+        and not simple.assigned
+        and all(value in {"-d", "-q", "--directory", "--quiet"} for value in values)
+    ):
+        return f"/tmp/tmp.{w.UNKNOWN}\n"
     if name == "pwd":
         return simple.cwd
     if name in {"which", "type"} and values:

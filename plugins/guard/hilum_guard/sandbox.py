@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 import trio
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hilum_guard.loopback import Loopback
     from hilum_guard.policy import Policy
 
-__all__ = ["Enforced", "GuardSettings", "Sandbox", "describe", "open_session", "probe", "report", "wrap"]
+__all__ = ["Enforced", "GuardSettings", "Held", "Sandbox", "describe", "open_session", "probe", "report", "wrap"]
 
 _INSTALL = "Install bubblewrap with the system's package manager, and let it make user namespaces."
 _START = "import sys; sys.path.append(sys.argv[1]); import landlock; landlock.%s(*sys.argv[2:])"
@@ -65,6 +65,18 @@ class Enforced:
     def whole(self) -> bool:
         """Whether everything that keeps a command in is enforced."""
         return bool(self.files and self.protected and self.network and self.processes)
+
+
+class Held(NamedTuple):
+    """Paths that commands must leave alone, beyond what the guard itself protects: absolute, without links.
+
+    Attributes:
+        protected: They cannot be written to, nor anything in them.
+        hidden: They cannot even be read.
+    """
+
+    protected: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
 
 
 _OFF = Enforced(reasons=("The sandbox is switched off (guard.sandbox).",))
@@ -281,6 +293,7 @@ class Sandbox:
         self._note, self._enforced, self._made, self._unwanted = note, enforced, list[str](), set[str]()
         self._lock = trio.Lock()
         self._loopback: Loopback | None = None
+        self.held: dict[str, Callable[[], Held]] = {}
 
     async def enforced(self) -> Enforced:
         """Tell what is enforced for this session's commands."""
@@ -336,8 +349,16 @@ class Sandbox:
                     os.mkdir(path)
                     self._made.append(path)
         made = policy.make_policy(self.workspace, self.settings, self.temp)
+        held = [give() for give in self.held.values()]
         made = attrs.evolve(
-            made, filter=filters, group=groups.make(self.settings.processes), loopback=self._join(enforced)
+            made,
+            filter=filters,
+            group=groups.make(self.settings.processes),
+            loopback=self._join(enforced),
+            protected=tuple(
+                dict.fromkeys((*made.protected, *policy.inside(made, (p for h in held for p in h.protected))))
+            ),
+            hidden=tuple(dict.fromkeys((*made.hidden, *(p for h in held for p in h.hidden)))),
         )
         self._unwanted.update(made.unwanted)
         return wrap(command, made, enforced)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import trio
 from hilum import HilumError, SettingsError, UsageError
 from hilum.errors import E_BAD_ARGS, unknown
+from hilum_commandline import Parser, say, say_json
 
 from hilum_skills import shown
 from hilum_skills.catalog import Catalog, Entry, look, sources
 from hilum_skills.chosen import keep, read_chosen
 from hilum_skills.clones import Clone, Clones
 from hilum_skills.settings import SkillsSettings
-from hilum_skills.shown import say
 from hilum_skills.source import Source, parse_source
 from hilum_skills.strict import validate
 
@@ -43,19 +42,9 @@ Skills are instructions for special tasks. They come from git repositories, from
 """
 
 
-class Parser(argparse.ArgumentParser):
-    """An argument parser that raises ``UsageError``."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise."""
-        text = f"{message[:1].upper()}{message[1:]}."
-        raise UsageError(text, code=E_BAD_ARGS, hint="hilum skills --help lists what it takes.")
-
-
 def main(argv: Sequence[str]) -> int:
     """Run ``hilum skills``; gives its exit code: 1 where something failed or is not valid."""
-    layout = argparse.RawDescriptionHelpFormatter
-    parser = Parser("hilum skills", None, ABOUT, formatter_class=layout, allow_abbrev=False)
+    parser = Parser("hilum skills", ABOUT)
     parser.add_argument(
         "action", nargs="?", default="list", choices=tuple(ACTIONS), metavar="ACTION", help=", ".join(ACTIONS)
     )
@@ -101,7 +90,7 @@ def _list(options: argparse.Namespace) -> int:
     complaints: list[str] = []
     known = list(sources(settings, read_chosen(), complaints))
     if options.json:
-        say(json.dumps(shown.listed(catalog, known, Clones()), ensure_ascii=False, indent=1), data=True)
+        say_json(shown.listed(catalog, known, Clones()))
         return 0
     for row in shown.rows(catalog, known, Clones()):
         say(row)
@@ -113,7 +102,7 @@ def _show(options: argparse.Namespace) -> int:
     for name in options.what:
         entry = _named(catalog, name)
         if options.json:
-            say(json.dumps(shown.about(entry, body=True), ensure_ascii=False, indent=1), data=True)
+            say_json(shown.about(entry, body=True))
         else:
             say(shown.page(entry))
     return 0
@@ -140,7 +129,7 @@ def _validate(options: argparse.Namespace) -> int:
             for problem in problems:
                 say(f"  {'error' if problem.fatal else 'advice'}  line {problem.line}: {problem.message}")
     if options.json:
-        say(json.dumps(results, ensure_ascii=False, indent=1), data=True)
+        say_json(results)
     return 1 if failed else 0
 
 

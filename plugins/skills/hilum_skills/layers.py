@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from hilum import Layer
+from hilum import Layer, estimate
 
 from hilum_skills.catalog import Catalog, Entry
 from hilum_skills.settings import SkillsSettings
@@ -20,12 +20,6 @@ with its name, and follow what it says. Do not guess what a skill says from its 
 _FULL = """\
 Skills are instructions for special tasks, chosen by the user; they follow here whole. Follow one when the task fits its
 description. Files that it names are read with use_skill."""
-
-
-def estimate(text: str) -> int:
-    """Estimate tokens: 4 characters a token, 2 of Chinese, Japanese or Korean."""
-    size = len(text) if text.isascii() else len(text.encode(errors="replace"))
-    return (len(text) + size) // 8 + 1
 
 
 def whole(catalog: Catalog, settings: SkillsSettings) -> bool:

@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from hilum import estimate
+from hilum_commandline import neutral
+
 from hilum_skills.catalog import Catalog, Entry
 from hilum_skills.clones import Clones
-from hilum_skills.layers import estimate
 from hilum_skills.source import Source
 
-# What a terminal would obey, and what makes text look other than it is; a tab and a newline may stay.
-_HARMFUL = (
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
-)
 _STATES = {"on": "on", "off": "off", "untrusted": "NOT TRUSTED", "hidden": "hidden", "broken": "BROKEN"}
 MOST_DESCRIPTION = 150
-
-
-def neutral(text: str) -> str:
-    """Write text so that a terminal shows all of it and obeys none."""
-    if text.isascii() and text.isprintable():
-        return text
-    return re.sub(_HARMFUL, lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
-
-
-def say(text: str, *, data: bool = False) -> None:
-    """Print.
-
-    Args:
-        text: What to print.
-        data: It is JSON: what a terminal would obey is escaped as JSON has it.
-    """
-    text = re.sub(_HARMFUL, lambda match: json.dumps(match[0])[1:-1], text) if data else neutral(text)
-    encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, errors="backslashreplace").decode(encoding))
 
 
 def row(entry: Entry) -> str:

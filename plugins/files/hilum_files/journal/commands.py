@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from hilum import UsageError, Workspace, errors, events
+from hilum_commandline import Parser, neutral, say
 from msgspec.structs import replace
 
 from hilum_files.journal.journal import Journal, objects_folder, stale
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 Action = Callable[[argparse.Namespace, Journal], None]
 SCOPES = ("call", "turn", "run")
 _COLOURS = {"+": "32", "-": "31", "@": "36"}
-# What a terminal would obey, and what makes text look other than it is; a tab and a newline may stay.
-_HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 _NAMING = """\
 Without ID it is the last one that changed something and is not undone. A call and a run are named by their ids, or a
 beginning of them; a turn by its number in the last run, or by RUN:NUMBER. `hilum diff --list` shows them all.
@@ -42,15 +40,6 @@ Take back what a call, a turn or a run changed, commands included: all of it or 
 are merged; where that is not possible nothing is done. An undo can be undone: `hilum undo undo`.
 
 {_NAMING}"""
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser that raises ``UsageError``."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise."""
-        hint = f"{self.prog} --help lists what it takes."
-        raise UsageError(f"{message[:1].upper()}{message[1:]}.", code=errors.E_BAD_ARGS, hint=hint)
 
 
 def diff(argv: Sequence[str]) -> int:
@@ -70,8 +59,7 @@ def undo(argv: Sequence[str]) -> int:
 
 
 def _parser(name: str, description: str, scopes: Sequence[str]) -> Parser:
-    layout = argparse.RawDescriptionHelpFormatter
-    parser = Parser(f"hilum {name}", None, description, formatter_class=layout, allow_abbrev=False)
+    parser = Parser(f"hilum {name}", description)
     parser.add_argument("scope", nargs="?", default="run", choices=scopes, help="what to look at; the last run without")
     parser.add_argument("id", nargs="?", default="", metavar="ID", help="which call, turn or run")
     parser.add_argument(
@@ -142,7 +130,7 @@ async def _session(kernel: Kernel, options: argparse.Namespace) -> tuple[str, li
             return info.id, found
     hint = "hilum sessions list --all shows the sessions of all folders; name one: --session ID."
     raise UsageError(
-        f"No session has changed files in {_neutral(options.workspace)}.", code=errors.E_NOT_FOUND, hint=hint
+        f"No session has changed files in {neutral(options.workspace)}.", code=errors.E_NOT_FOUND, hint=hint
     )
 
 
@@ -168,11 +156,11 @@ def _diff(options: argparse.Namespace, journal: Journal) -> None:
         counts = f" (+{change.added} -{change.removed})" if change.diff else ""
         note = f" [{change.note}]" if change.note else ""
         if options.stat or not change.diff or change.note:
-            _say(f"{change.what} {change.path}{counts if options.stat else ''}{note}")
+            say(f"{change.what} {change.path}{counts if options.stat else ''}{note}")
         if change.diff and not options.stat:
             _say_diff(change.diff)
     if not found:
-        _say("Nothing is changed.")
+        say("Nothing is changed.")
     _warn(journal, records)
 
 
@@ -182,14 +170,14 @@ def _list(journal: Journal) -> None:
     for record in journal.ledger.records.values():
         if record.run != run:
             run = record.run
-            _say(f"run {run or '(none)'}  {time.strftime('%Y-%m-%d %H:%M', time.localtime(record.at))}  {record.agent}")
+            say(f"run {run or '(none)'}  {time.strftime('%Y-%m-%d %H:%M', time.localtime(record.at))}  {record.agent}")
         mark = "" if journal.ledger.left(record) else "  (undone)"
         count = len(record.changes)
         names = ", ".join(show(unspell(change.path)) for change in record.changes[:3])
         which = f"undo {record.id}" if record.tool == "undo" else f"turn {record.turn}  call {record.call}"
-        _say(f"  {which}  {record.what or record.tool}: {names}{f' and {count - 3} more' if count > 3 else ''}{mark}")
+        say(f"  {which}  {record.what or record.tool}: {names}{f' and {count - 3} more' if count > 3 else ''}{mark}")
     if run is None:
-        _say("Nothing was changed.")
+        say("Nothing was changed.")
 
 
 # --- undo ------------------------------------------------------------------------------------------------------------
@@ -213,13 +201,13 @@ def _report(plan: Plan, *, would: bool) -> None:
     for step in plan.steps:
         merged = step.path in plan.merged
         verb = verbs[0] if step.after is None else verbs[1] if step.before is None else verbs[3 if merged else 2]
-        _say(f"{show(unspell(step.path))}: {verb}")
+        say(f"{show(unspell(step.path))}: {verb}")
     for path in plan.left:
-        _say(f"{show(unspell(path))}/: left as it is; such folders are not kept")
+        say(f"{show(unspell(path))}/: left as it is; such folders are not kept")
     for path, why in plan.conflicts.items():
-        _say(f"{show(unspell(path))}: left as it is: {why}")
+        say(f"{show(unspell(path))}: left as it is: {why}")
     if not plan.steps:
-        _say("Everything is as it was already; nothing was written.")
+        say("Everything is as it was already; nothing was written.")
 
 
 def _warn(journal: Journal, records: Iterable[Record]) -> None:
@@ -239,18 +227,9 @@ def _warn(journal: Journal, records: Iterable[Record]) -> None:
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def _neutral(text: str) -> str:
-    return _HARMFUL.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
-
-
-def _say(text: str) -> None:
-    data = (_neutral(text) + "\n").encode(errors="backslashreplace")
-    sys.stdout.buffer.write(data)
-
-
 def _note(text: str) -> None:
     sys.stdout.flush()
-    print(f"hilum: {_neutral(text)}", file=sys.stderr)
+    say(f"hilum: {text}", to=sys.stderr)
 
 
 def _say_diff(text: str) -> None:
@@ -258,6 +237,6 @@ def _say_diff(text: str) -> None:
     for line in text.split("\n")[:-1]:
         colour = _COLOURS.get(line[:1]) if coloured and line[:3] not in ("+++", "---") else None
         if colour:
-            sys.stdout.buffer.write(f"\x1b[{colour}m{_neutral(line)}\x1b[m\n".encode())
+            print(f"\x1b[{colour}m{neutral(line)}\x1b[m")
         else:
-            _say(line)
+            say(line)

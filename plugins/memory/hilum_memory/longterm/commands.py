@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import msgspec
 from hilum import HilumError, UsageError, errors
+from hilum_commandline import Parser, say, say_json
 
 from hilum_memory.longterm.memories import Memories
 from hilum_memory.longterm.memory import KINDS, USER, Memory, memory_path
@@ -30,21 +28,7 @@ A memory belongs to you (it holds everywhere) or to a folder. Without --user and
   hilum memory forget 12 13          gone for good; --all asks first
   hilum memory off                   nothing is recalled or written, everywhere; with --workspace only here
 """
-# What a terminal would obey, and what makes text look other than it is; a newline may stay.
-_HARMFUL = (
-    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\ufeff\ufff9-\ufffb\ud800-\udfff]"
-)
 Action = Callable[[argparse.Namespace, Memories], object]
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser that raises ``UsageError``."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise."""
-        hint = "hilum memory --help lists what it takes."
-        raise UsageError(f"{message[:1].upper()}{message[1:]}.", code=errors.E_BAD_ARGS, hint=hint)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -59,11 +43,7 @@ def main(argv: Sequence[str]) -> int:
     except HilumError as error:
         if not options.json:
             raise
-        _say(
-            json.dumps(
-                {"error": {"code": error.code, "message": error.message, "hint": error.hint}}, ensure_ascii=False
-            )
-        )
+        say_json({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
         return error.exit_code
     sys.stdout.flush()
     return code if isinstance(code, int) else 0
@@ -78,15 +58,11 @@ def _plain(argv: Sequence[str]) -> list[str]:
 
 def make_parser() -> Parser:
     """Declare commands and options."""
-    layout = argparse.RawDescriptionHelpFormatter
-    parser = Parser("hilum memory", None, "See and change what is remembered across sessions.", EPILOG,
-                    formatter_class=layout, allow_abbrev=False)  # fmt: skip
+    parser = Parser("hilum memory", "See and change what is remembered across sessions.", EPILOG)
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
 
     def command(name: str, action: Action, help: str) -> Parser:
-        made: Parser = commands.add_parser(
-            name, help=help, description=f"{help[:1].upper()}{help[1:]}.", allow_abbrev=False
-        )
+        made: Parser = commands.add_parser(name, help=help, description=f"{help[:1].upper()}{help[1:]}.")
         made.set_defaults(action=action)
         made.add_argument("-C", dest="folder", default=".", metavar="DIR", help="the folder (default: the current one)")
         made.add_argument("--json", action="store_true", help="JSON")
@@ -152,30 +128,30 @@ def _list(options: argparse.Namespace, memories: Memories) -> None:
     found = memories.all(_scopes(options), replaced=options.all)
     off = memories.is_off(options.folder)
     if options.json:
-        _say_json({"off": off, "memories": [_data(memory) for memory in found]})
+        say_json({"off": off, "memories": [_data(memory) for memory in found]})
         return
     _rows(found)
     if not found:
-        _say(f"Nothing is remembered for {options.folder}." if not options.user else "Nothing is remembered about you.")
+        say(f"Nothing is remembered for {options.folder}." if not options.user else "Nothing is remembered about you.")
     if off:
-        _say("Memory is off: nothing is recalled or written (hilum memory on).")
+        say("Memory is off: nothing is recalled or written (hilum memory on).")
 
 
 def _search(options: argparse.Namespace, memories: Memories) -> None:
     found = memories.search(" ".join(options.text), _scopes(options))
     if options.json:
-        _say_json([_data(memory) | {"score": score} for memory, score in found])
+        say_json([_data(memory) | {"score": score} for memory, score in found])
         return
     _rows(memory for memory, _ in found)
     if not found:
-        _say("Nothing is found.")
+        say("Nothing is found.")
 
 
 def _show(options: argparse.Namespace, memories: Memories) -> None:
     memory = memories.get(options.id)
     older = memories.history(options.id)
     if options.json:
-        _say_json(_data(memory) | {"history": [_data(old) for old in older]})
+        say_json(_data(memory) | {"history": [_data(old) for old in older]})
         return
     came = {
         "user": "you asked for it, or wrote it",
@@ -197,16 +173,16 @@ def _show(options: argparse.Namespace, memories: Memories) -> None:
     ]
     for name, value in rows:
         if value:
-            _say(f"{name + ':' if name else f'[{memory.id}]':10} {value}")
+            say(f"{name + ':' if name else f'[{memory.id}]':10} {value}")
     for old in older:
-        _say(f"{'before:':10} [{old.id}] {_day(old.updated)} {old.text}")
+        say(f"{'before:':10} [{old.id}] {_day(old.updated)} {old.text}")
 
 
 def _rows(found: Iterable[Memory]) -> None:
     for memory in found:
         whose = "user" if memory.scope == USER else "here"
         mark = f" (replaced by {memory.replaced})" if memory.replaced else ""
-        _say(f"{memory.id:5}  {_day(memory.updated)}  {whose}  {memory.kind:10}  {memory.text}{mark}")
+        say(f"{memory.id:5}  {_day(memory.updated)}  {whose}  {memory.kind:10}  {memory.text}{mark}")
 
 
 def _day(moment: float) -> str:
@@ -227,7 +203,7 @@ def _add(options: argparse.Namespace, memories: Memories) -> None:
     memory = Memory(scope=USER if user else options.folder, kind=options.kind or kind_of(text), text=text)
     written = memories.add(memory)
     if options.json:
-        _say_json(
+        say_json(
             {"what": written.what, "memory": _data(written.memory), "replaced": [one.id for one in written.replaced]}
         )
         return
@@ -235,17 +211,17 @@ def _add(options: argparse.Namespace, memories: Memories) -> None:
     where = "everywhere" if new.scope == USER else f"in {new.scope}"
     what = "Known already" if written.what == "same" else "Remembered"
     instead = f", in place of {', '.join(str(old.id) for old in written.replaced)}" if written.replaced else ""
-    _say(f"{what} as [{new.id}], {new.kind}, {where}{instead}: {new.text}")
+    say(f"{what} as [{new.id}], {new.kind}, {where}{instead}: {new.text}")
 
 
 def _edit(options: argparse.Namespace, memories: Memories) -> int:
     old = memories.get(options.id)
     text = " ".join(options.text) if options.text else _in_editor(old.text)
     if not text.strip() or text.strip() == old.text:
-        _say_json(_data(old)) if options.json else _say("Nothing was changed.")
+        say_json(_data(old)) if options.json else say("Nothing was changed.")
         return 1
     new = memories.edit(options.id, checked(text))
-    _say_json(_data(new)) if options.json else _say(f"[{new.id}] {new.text}")
+    say_json(_data(new)) if options.json else say(f"[{new.id}] {new.text}")
     return 0
 
 
@@ -283,17 +259,17 @@ def _forget(options: argparse.Namespace, memories: Memories) -> int:
         scopes = _scopes(options)
         held = len(memories.all(scopes))
         if held and not options.yes and not _agrees(f"Delete {held} memories for good? [y/N] "):
-            _say("Nothing was deleted.")
+            say("Nothing was deleted.")
             return 1
         count = memories.forget_all(scopes)
         told = [f"Forgot {count} memories."]
     if options.json:
-        _say_json({"forgotten": count})
+        say_json({"forgotten": count})
         return 0
     for line in told:
-        _say(line)
+        say(line)
     if count:
-        _say("What was said in a session stays in its log: hilum sessions delete ID.")
+        say("What was said in a session stays in its log: hilum sessions delete ID.")
     return 0
 
 
@@ -310,25 +286,13 @@ def _switch(options: argparse.Namespace, memories: Memories) -> None:
     memories.switch(options.folder if options.workspace else None, off=options.off)
     off = memories.is_off(options.folder)
     if options.json:
-        _say_json({"off": off})
+        say_json({"off": off})
         return
     where = f"in {options.folder}" if options.workspace else "everywhere"
     if options.off:
-        _say(f"Memory is off {where}. What is remembered is kept; hilum memory forget --all deletes it.")
+        say(f"Memory is off {where}. What is remembered is kept; hilum memory forget --all deletes it.")
     elif off:
         more = "everywhere: hilum memory on" if options.workspace else "in this folder: hilum memory on --workspace"
-        _say(f"Memory is on {where}, but still off {more}.")
+        say(f"Memory is on {where}, but still off {more}.")
     else:
-        _say(f"Memory is on {where}.")
-
-
-# --- writing ------------------------------------------------------------------------------------------------------------
-
-
-def _say_json(data: object) -> None:
-    _say(json.dumps(data, ensure_ascii=False, indent=1))
-
-
-def _say(text: str) -> None:
-    shown = re.sub(_HARMFUL, lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
-    sys.stdout.buffer.write((shown + "\n").encode(errors="backslashreplace"))
+        say(f"Memory is on {where}.")

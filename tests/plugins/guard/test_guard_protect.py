@@ -1,0 +1,56 @@
+"""Paths that another plugin has the sandbox hold."""
+
+from pathlib import Path
+
+import hilum_guard
+import hilum_shell
+import pytest
+from hilum.testing import Bench, open_bench
+from hilum_guard import Guard, Held
+
+
+async def ran(kit: Bench, command: str) -> str:
+    return (await kit.call("run_terminal_cmd", command=command)).text
+
+
+async def guarded(kit: Bench) -> Guard:
+    guard = kit.session.half(Guard)
+    assert guard is not None
+    if not (await guard.box.enforced()).protected:
+        pytest.skip("no sandbox that holds paths inside of the workspace")
+    return guard
+
+
+async def test_protected_paths_are_read_only_and_hidden_ones_are_not_there() -> None:
+    files = {"kept/a": "a", "secret/key": "KEY", "free": "f"}
+    async with open_bench(hilum_guard, hilum_shell, files=files) as kit:
+        guard, root = await guarded(kit), kit.session.workspace.root
+        guard.protect("test", lambda: Held((str(root / "kept"), str(root / "missing")), (str(root / "secret"),)))
+        assert "Read-only" in await ran(kit, "echo x > kept/a")
+        assert "Read-only" in await ran(kit, "touch kept/b")
+        await ran(kit, "mv kept gone; rm -rf kept; echo x > free")
+        assert (root / "kept/a").read_text() == "a"
+        assert (root / "free").read_text() == "x\n"
+        assert "KEY" not in await ran(kit, "cat secret/*; grep -r KEY .")
+        assert "a" in await ran(kit, "cat kept/a")
+
+
+async def test_what_is_held_is_asked_for_before_each_command_and_can_end() -> None:
+    async with open_bench(hilum_guard, hilum_shell, files={"a": "1", "b": "1"}) as kit:
+        guard, root = await guarded(kit), kit.session.workspace.root
+        held: list[Path] = [root / "a"]
+        guard.protect("test", lambda: Held(tuple(str(path) for path in held)))
+        await ran(kit, "echo 2 > a; echo 2 > b")
+        held[:] = [root / "b"]
+        await ran(kit, "echo 3 > a; echo 3 > b")
+        assert [(root / name).read_text() for name in "ab"] == ["3\n", "2\n"]
+        guard.protect("test", None)
+        await ran(kit, "echo 4 > b")
+        assert (root / "b").read_text() == "4\n"
+
+
+async def test_a_path_outside_of_what_commands_write_is_none_to_protect() -> None:
+    async with open_bench(hilum_guard, hilum_shell, files={"a": "1"}) as kit:
+        guard = await guarded(kit)
+        guard.protect("test", lambda: Held(("/etc/hostname", "/usr"), ()))
+        assert "1" in await ran(kit, "cat a; ls /usr >/dev/null")

@@ -1,0 +1,320 @@
+"""Calls, answers and contexts judged by checks; the cases stand in ``enforcement``, for the benchmark too."""
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hilum_files
+import hilum_guard
+import hilum_rules
+import hilum_shell
+import pytest
+from hilum import Tool, Verdict
+from hilum.events import Trimmed
+from hilum.testing import Bench, ScriptedModel, open_bench
+from hilum_rules.checks import compile_lines, compile_rule, guard_paths, judge, judge_answer, may_load
+
+CASES = Path(__file__).parent / "enforcement"
+RISKS = {
+    "write_file": "write", "edit_file": "write", "multi_edit": "write", "delete_file": "write",
+    "run_terminal_cmd": "execute", "write_service": "execute", "web_fetch": "network", "web_search": "network",
+}  # fmt: skip
+ASKS = ("24", "25", "26", "34")
+
+
+def cases(name: str) -> list[str]:
+    text = (CASES / name).read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def made(name: str) -> Tool:
+    foreign = name.startswith("mcp__")
+    return Tool(
+        name,
+        "",
+        lambda: "",
+        risk=RISKS.get(name, "network" if foreign else "read"),  # type: ignore[arg-type]
+        writes=("path",) if RISKS.get(name) == "write" else (),
+        schema={} if foreign else None,
+    )
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("cases").resolve() / "workspace"
+    for name, text in json.loads((CASES / "files.json").read_text(encoding="utf-8")).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    (root / "link").symlink_to("migrations")
+    return root
+
+
+@pytest.fixture(scope="module")
+def rules() -> list[Any]:
+    return [rule for rule in hilum_rules.load_rules(CASES / "AGENTS.md").rules if rule.check]
+
+
+@pytest.fixture(scope="module")
+def verdict(root: Path, rules: list[Any]) -> Callable[[str], Verdict | None]:
+    def verdict(line: str) -> Verdict | None:
+        line = line.replace("{root}", str(root))
+        if found := re.match(r"(?:@(\S+) )?\$ (.*)", line):
+            text = found[2].replace("~", "\n") if "<<" in found[2] else found[2]
+            arguments = {"command": text, "working_directory": found[1] or "."}
+            return judge(rules, json.dumps(arguments), made("run_terminal_cmd"), root)
+        name, _, text = line.partition(" ")
+        return judge(rules, text, made(name), root)
+
+    return verdict
+
+
+def test_all_forty_rules_are_enforced(rules: list[Any]) -> None:
+    assert len(rules) == 40
+
+
+@pytest.mark.parametrize("line", cases("violations.txt"))
+def test_what_a_rule_forbids_does_not_pass(line: str, verdict: Callable[[str], Verdict | None]) -> None:
+    number, _, case = line.partition("\t")
+    found = verdict(case)
+    assert found is not None
+    assert found.kind in ("deny", "ask")
+    if number in ASKS and "delet" not in found.reason:
+        assert found.kind == "ask" or "forbids" in found.reason
+
+
+@pytest.mark.parametrize("line", cases("harmless.txt"))
+def test_what_no_rule_forbids_passes(line: str, verdict: Callable[[str], Verdict | None]) -> None:
+    found = verdict(line)
+    assert found is None, found
+
+
+def test_a_denial_quotes_the_rule_its_place_and_says_what_to_do(verdict: Callable[[str], Verdict | None]) -> None:
+    found = verdict('write_file {"path": "migrations/2.py", "content": ""}')
+    assert found is not None
+    assert "“Never edit files in `migrations/`.” (" in found.reason
+    assert "AGENTS.md:7)" in found.reason
+    assert "tell the user" in found.reason
+
+
+class Ruled:
+    """A rule as judging sees it."""
+
+    def __init__(self, sentence: str, *lines: str) -> None:
+        self.sentence, self.path, self.line = sentence, "AGENTS.md", 1
+        self.check = compile_lines(lines)[0].check if lines else compile_rule(sentence, hard=True).check
+        assert self.check is not None
+
+
+def shell(text: str, root: Path, *rules: Ruled) -> str:
+    found = judge(rules, json.dumps({"command": text}), made("run_terminal_cmd"), root)
+    return found.kind if found else ""
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("git push origin main", "deny"),
+        ("git push origin HEAD:main", "deny"),
+        ("git push origin HEAD:refs/heads/main", "deny"),
+        ("git push origin +main", "deny"),
+        ("git push --all", "deny"),
+        ("git push", "deny"),
+        ("git push origin HEAD", "deny"),
+        ("git switch -c feature && git push", ""),
+        ("git checkout feature; git push origin HEAD", ""),
+        ("git push origin feature", ""),
+        ("git push origin main:feature", ""),
+        ("git push origin $B", "ask"),
+        ("git checkout $B; git push", "ask"),
+    ],
+)
+def test_a_rule_on_a_branch_means_that_branch(command: str, kind: str, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    assert shell(command, tmp_path, Ruled("Never push directly to `main`.")) == kind
+
+
+def test_commands_of_a_nested_file_are_meant_in_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "web").mkdir()
+    rule = Ruled("x", "deny command npm")
+    from pathlib import PurePosixPath
+
+    rule.check = compile_rule("Never use `npm`.", hard=True, folder=PurePosixPath("web")).check
+    assert shell("npm test", tmp_path, rule) == ""
+    assert shell("cd web && npm test", tmp_path, rule) == "deny"
+
+
+def test_a_script_that_is_run_is_read(tmp_path: Path) -> None:
+    (tmp_path / "inner.sh").write_text("git push\n")
+    (tmp_path / "outer.sh").write_text("#!/bin/bash\nset -e\nbash inner.sh\n")
+    (tmp_path / "fine.sh").write_text("echo git pull\n")
+    rule = Ruled("Never push.", "deny command git push")
+    assert shell("bash outer.sh", tmp_path, rule) == "deny"
+    assert shell("bash fine.sh", tmp_path, rule) == ""
+    assert shell("bash later.sh", tmp_path, rule) == "ask"
+
+
+def test_the_strictest_rule_wins(tmp_path: Path) -> None:
+    ask, deny = Ruled("a", "ask command git push"), Ruled("b", "deny command git push")
+    assert shell("git push", tmp_path, ask, deny) == "deny"
+    assert shell("git push", tmp_path, deny, ask) == "deny"
+
+
+# --- answers and contexts -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sentence", "bad", "good"),
+    [
+        ("Never use emojis in your answers.", "Done 🎉", "Done ✓ → `🎉`"),
+        ("Never end your answers with a question.", "Shall I go on?", "Why? Because."),
+        ("Answers must not exceed 3 words.", "one two three four", "one two three"),
+        ("Answers must not exceed 2 sentences.", "One. Two. Three.", "One 1.5 two. Two."),
+        ("Final answers must end with `DONE`.", "It works.", "It works.\n\n**DONE**"),
+        ("Never start your replies with “Certainly”.", "Certainly! Here", "Here, certainly."),
+        ("Answers must not contain `foo`.", "a foo b", "a food b"),
+        ("回答必须以「完毕」结尾", "好了。", "好了。完毕。"),
+        ("回复不得超过 5 字", "一二三四五六", "一二三四五"),
+    ],
+)
+def test_an_answer_is_judged_by_its_form(sentence: str, bad: str, good: str) -> None:
+    rules = [Ruled(sentence)]
+    assert judge_answer(rules, good) is None
+    objection = judge_answer(rules, bad)
+    assert objection is not None
+    assert sentence in objection
+
+
+def test_an_expression_that_never_ends_objects_in_time() -> None:
+    objection = judge_answer([Ruled("x", "deny answer /(a+)+$/")], "a" * 5000 + "b")
+    assert objection is not None
+    assert "too long" in objection
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "may"),
+    [
+        ("MEMORY.md", "shared", False),
+        ("memory.md", "shared", False),
+        ("memory", "shared", False),
+        ("notes/MEMORY.md", "shared", False),
+        ("docs/memory.md", "shared", True),
+        ("MEMORY.md", "main", True),
+        ("MEMORY.md", "headless", True),
+        ("README.md", "shared", True),
+    ],
+)
+def test_a_context_is_kept_out_of_the_kinds_that_are_named(path: str, kind: str, may: bool) -> None:
+    assert (may_load([Ruled("Do not load `MEMORY.md` in shared sessions.")], path, kind) == "") is may
+
+
+# --- through the loop ---------------------------------------------------------------------------------------------------
+
+
+FILES = {
+    "AGENTS.md": "# Safety\n\n- Never edit files in `migrations/`.\n- Never read `secrets/`.\n- Never run `make deploy`.\n",
+    "migrations/1.py": "a\n",
+    "secrets/key": "KEY\n",
+}
+OBSCURE = "import os; os.chdir('mig' + chr(114) + 'ations'); open('2.py', 'w').write('x')"
+
+
+async def bench_call(kit: Bench, command: str) -> str:
+    return (await kit.call("run_terminal_cmd", command=command, timeout=20)).text
+
+
+async def test_the_rules_hold_in_the_loop_and_the_sandbox_holds_what_no_reader_sees() -> None:
+    async with open_bench(
+        hilum_guard, hilum_files, hilum_shell, hilum_rules, files=FILES, settings={"guard.unsandboxed": "run"}
+    ) as kit:
+        root = kit.session.workspace.root
+        assert "“Never edit files in `migrations/`.” (AGENTS.md:3)" in await bench_call(kit, "touch migrations/2.py")
+        assert "“Never run `make deploy`.”" in await bench_call(kit, "make -C . deploy")
+        assert "“Never read `secrets/`.”" in (await kit.call("read_file", path="secrets/key")).text
+        guard = kit.session.half(hilum_guard.Guard)
+        assert guard is not None
+        if (await guard.box.enforced()).protected:
+            await bench_call(kit, f'python3 -c "{OBSCURE}"')
+            assert sorted(os.listdir(root / "migrations")) == ["1.py"]
+            assert "KEY" not in await bench_call(kit, "grep -rh K . --include=k*")
+
+
+async def test_a_rule_that_is_edited_holds_from_the_next_turn() -> None:
+    async with open_bench(hilum_guard, hilum_files, hilum_rules, files=FILES) as kit:
+        root = kit.session.workspace.root
+        assert "The rule" in (await kit.call("write_file", path="migrations/2.py", content="")).text
+        (root / "AGENTS.md").write_text("# Safety\n\n- Never edit files in `docs/`.\n")
+        assert "The rule" not in (await kit.call("write_file", path="migrations/2.py", content="")).text
+        assert "The rule" in (await kit.call("write_file", path="docs/2.md", content="")).text
+
+
+async def test_an_answer_that_a_rule_forbids_goes_back_to_the_model() -> None:
+    files = {"AGENTS.md": "# Safety\n\n- Never end your answers with a question.\n"}
+    async with open_bench(hilum_rules, files=files, answers=["Shall I?", "I shall."]) as kit:
+        assert (await kit.run("Go.")).text == "I shall."
+
+
+# --- what the sandbox is asked to hold ----------------------------------------------------------------------------------
+
+
+def test_what_may_not_be_written_at_all_is_held(root: Path, rules: list[Any]) -> None:
+    held, hidden = guard_paths(rules, root)
+    shown = sorted(os.path.relpath(path, root) for path in held if Path(path).is_relative_to(root))
+    assert shown == [
+        ".env", "app/migrations", "archive/2020.md", "config/production.yaml", "deploy", "incoming/migrations", "migrations",
+        "schema/tables.sql", "schema/v1/tables.sql", "vendor",
+    ]  # fmt: skip
+    assert sorted(os.path.relpath(path, root) for path in hidden) == ["private", "secrets"]
+
+
+def test_nothing_is_looked_for_without_rules_on_paths(root: Path) -> None:
+    assert guard_paths([Ruled("Do not commit.")], root) == ((), ())
+
+
+def test_where_files_may_be_made_those_that_are_there_are_held(root: Path) -> None:
+    rule = Ruled("Never edit files in `migrations/`. Create a new migration instead.")
+    held, _ = guard_paths([rule], root)
+    shown = sorted(os.path.relpath(path, root) for path in held)
+    assert shown == ["app/migrations/0001.py", "incoming/migrations/0001.py", "migrations/0001.py"]
+    assert shell("touch migrations/0002.py", root, rule) == ""
+    assert shell("touch migrations/0001.py", root, rule) == "deny"
+
+
+async def test_the_rules_hold_after_a_trim() -> None:
+    long = {"long.md": "a line of a long text\n" * 1200}
+    async with open_bench(hilum_files, hilum_rules, files=FILES | long, model=ScriptedModel(window=24_000)) as kit:
+        while not kit.of(Trimmed):
+            await kit.call("read_file", path="long.md")
+        assert "The rule" in (await kit.call("write_file", path="migrations/2.py", content="")).text
+        assert "The rule" not in (await kit.call("write_file", path="docs/2.py", content="")).text
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("scripts/deploy.sh", "deny"),
+        ("./scripts/deploy.sh --now", "deny"),
+        ("bash scripts/deploy.sh", "deny"),
+        ("cd scripts && ./deploy.sh", "deny"),
+        ("cd scripts && sh deploy.sh", "deny"),
+        ("timeout 5 ./scripts/../scripts/deploy.sh", "deny"),
+        ("./deploy.sh", ""),
+        ("cat scripts/deploy.sh", ""),
+        ("scripts/check.sh", ""),
+    ],
+)
+def test_a_script_of_a_folder_is_meant_wherever_it_is_run_from(command: str, kind: str, tmp_path: Path) -> None:
+    for name in ("scripts/deploy.sh", "scripts/check.sh", "deploy.sh"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("true\n")
+    assert shell(command, tmp_path, Ruled("Never run `scripts/deploy.sh`.")) == kind
+
+
+@pytest.mark.parametrize(
+    "command", ["python manage.py migrate", "./manage.py migrate", "python3 -u manage.py migrate app"]
+)
+def test_a_script_is_meant_by_its_interpreter_too(command: str, tmp_path: Path) -> None:
+    assert shell(command, tmp_path, Ruled("Never run `manage.py migrate`.")) == "deny"

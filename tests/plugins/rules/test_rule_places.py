@@ -1,0 +1,365 @@
+"""Where rules are looked for, in which order, what they import, and what is in the way."""
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hilum_rules import Mode, load_rules
+from hilum_rules.current import Current
+
+Put, Read = Callable[..., None], Callable[..., Current]
+
+
+def order(current: Current) -> list[str]:
+    return [file.path for file in current.snapshot.files if file.rules]
+
+
+def sentences(current: Current) -> list[str]:
+    return [rule.sentence for rule in current.snapshot.bundle.rules]
+
+
+def told(current: Current) -> list[str]:
+    return [str(problem) for problem in current.snapshot.problems]
+
+
+def test_everything_is_found_from_the_user_to_the_leaf(put: Put, current: Read, root: Path, home: Path) -> None:
+    put(
+        {
+            "config/AGENTS.md": "- u1",
+            "config/rules/a.md": "- u2",
+            ".codex/AGENTS.md": "- u3",
+            ".claude/CLAUDE.md": "- u4",
+        },
+        home,
+    )
+    put({".gemini/GEMINI.md": "- u5", ".config/opencode/AGENTS.md": "- u6"}, home)
+    names = [
+        "AGENTS.md",
+        "CLAUDE.md",
+        ".claude/CLAUDE.md",
+        ".claude/rules/x/r.md",
+        "GEMINI.md",
+        ".cursorrules",
+        ".github/copilot-instructions.md",
+        "CLAUDE.local.md",
+    ]
+    put({name: f"- {name}" for name in names})
+    put({f"pkg/{name}": f"- pkg/{name}" for name in names})
+    put(
+        {
+            ".cursor/rules/in/c.mdc": "---\nalwaysApply: true\n---\n- mdc",
+            ".cursor/rules/f/RULE.md": "---\nalwaysApply: true\n---\n- f",
+        }
+    )
+    put({".github/instructions/i.instructions.md": "---\napplyTo: '**'\n---\n- i"})
+    found = order(current("pkg", text=["- set"]))
+    assert found == [
+        "~/config/AGENTS.md",
+        "~/config/rules/a.md",
+        "~/.codex/AGENTS.md",
+        "~/.config/opencode/AGENTS.md",
+        "~/.claude/CLAUDE.md",
+        "~/.gemini/GEMINI.md",
+        "settings: rules.text 1",
+        "../AGENTS.md",
+        "../CLAUDE.md",
+        "../.claude/CLAUDE.md",
+        "../.claude/rules/x/r.md",
+        "../GEMINI.md",
+        "../.cursorrules",
+        "../.cursor/rules/f/RULE.md",
+        "../.cursor/rules/in/c.mdc",
+        "../.github/copilot-instructions.md",
+        "../.github/instructions/i.instructions.md",
+        "../CLAUDE.local.md",
+        "AGENTS.md",
+        "CLAUDE.md",
+        ".claude/CLAUDE.md",
+        ".claude/rules/x/r.md",
+        "GEMINI.md",
+        ".cursorrules",
+        ".github/copilot-instructions.md",
+        "CLAUDE.local.md",
+    ]
+    assert order(current("pkg", homes=False))[:2] == ["~/config/AGENTS.md", "~/config/rules/a.md"]
+    assert "~/.codex/AGENTS.md" not in order(current("pkg", homes=False))
+
+
+def test_an_override_stands_in_place_and_that_is_told(put: Put, current: Read) -> None:
+    put({"AGENTS.md": "- plain", "AGENTS.override.md": "- instead"})
+    rules = current()
+    assert sentences(rules) == ["instead"]
+    assert "AGENTS.md: Not read: AGENTS.override.md stands in its place." in told(rules)
+
+
+def test_the_same_text_stands_once(put: Put, current: Read, root: Path) -> None:
+    put({"AGENTS.md": "- same\n", "CLAUDE.md": "-  same"})
+    (root / "GEMINI.md").symlink_to("AGENTS.md")
+    rules = current()
+    assert sentences(rules) == ["same"]
+    assert [line.split(":")[0] for line in told(rules)] == ["CLAUDE.md", "GEMINI.md"]
+
+
+def test_the_same_text_in_two_subtrees_holds_in_both(put: Put, current: Read) -> None:
+    put({"a/AGENTS.md": "- same\n", "b/AGENTS.md": "- same\n", "a/deep/AGENTS.md": "- same\n"})
+    rules = current()
+    rules.touch(["a/deep/x.py", "b/x.py"])
+    assert [(rule.path, str(rule.folder)) for rule in rules.snapshot.bundle.rules] == [
+        ("a/AGENTS.md", "a"),
+        ("b/AGENTS.md", "b"),
+    ]
+
+
+def test_nested_folders_come_with_the_first_touch(put: Put, current: Read, root: Path) -> None:
+    put({"AGENTS.md": "- root", "a/AGENTS.md": "- a", "a/b/CLAUDE.md": "- b", "c/AGENTS.md": "- c", "a/b/x.py": ""})
+    put({"a/.cursor/rules/n.mdc": "---\nglobs: b/*.py\n---\n- n"})
+    rules = current()
+    assert sentences(rules) == ["root"]
+    assert rules.touch(["a/b/x.py"])
+    assert sentences(rules) == ["root", "a", "n", "b"]
+    assert not rules.touch(["a/b/x.py", "a/b/missing.txt", "nowhere/x.py"])
+    assert rules.touch(["c"])
+    assert sentences(rules)[-1] == "c"
+
+
+@pytest.mark.parametrize(
+    ("globs", "path", "plays"),
+    [
+        ("*.ts", "src/a.ts", True),
+        ("**/*.{ts,tsx}", "a.tsx", True),
+        ("src/**", "src/x/y", True),
+        ("src/**", "lib/src.py", False),
+        ("./src/*.py", "src/a.py", True),
+        ("*.ts", "a.tsx", False),
+        ("docs/", "docs/a.md", True),
+    ],
+)
+def test_globs_bring_files_into_play(put: Put, current: Read, globs: str, path: str, plays: bool) -> None:
+    put({".cursor/rules/r.mdc": f"---\nglobs: {globs}\n---\n- r"})
+    rules = current()
+    assert rules.touch([path]) is plays
+    assert bool(sentences(rules)) is plays
+
+
+def test_globs_are_relative_to_the_folder_with_the_rules(put: Put, current: Read) -> None:
+    put({".cursor/rules/r.mdc": "---\nglobs: pkg/src/*.py\n---\n- r", "pkg/src/a.py": ""})
+    rules = current("pkg")
+    assert rules.touch(["src/a.py"])
+
+
+def test_files_are_named_by_the_user_or_read_by_the_model(put: Put, current: Read) -> None:
+    put({".cursor/rules/in/manual.mdc": "---\n---\n- m", ".cursor/rules/agent.mdc": "---\ndescription: d\n---\n- a"})
+    rules = current()
+    assert [file.mode for file in rules.snapshot.files] == [Mode.AGENT, Mode.MANUAL]
+    assert not rules.name("mail me@manual.example and read manual.mdc")
+    assert rules.name("Use @manual, please.")
+    assert sentences(rules) == ["m"]
+    assert rules.touch([".cursor/rules/agent.mdc"])
+    assert sentences(rules) == ["a", "m"]
+
+
+def test_settings_name_files_and_leave_some_out(put: Put, current: Read, home: Path) -> None:
+    put({"docs/rules/a.md": "- a", "docs/rules/b.md": "- b", "CLAUDE.md": "- c"})
+    put({"mine.md": "- mine"}, home)
+    rules = current(files=["docs/rules/*.md", "~/mine.md", "missing.md"], skip=["CLAUDE.md"])
+    assert sentences(rules) == ["a", "b", "mine"]
+    assert any(line.startswith("missing.md: Not read") for line in told(rules))
+
+
+def test_imports_stand_in_their_places_with_their_own_lines(put: Put, current: Read) -> None:
+    put(
+        {
+            "AGENTS.md": "# T\n\n## Safety\n\n@docs/safe.md\n\n- after, see @docs/more.md\n",
+            "docs/safe.md": "\n- careful\n\n@sub/deep.md",
+        }
+    )
+    put({"docs/sub/deep.md": "## Style\n- deep", "docs/more.md": "more"})
+    rules = current()
+    assert [
+        (rule.path, rule.line, rule.type.value[:4], rule.section, rule.sentence) for rule in rules.snapshot.bundle.rules
+    ] == [
+        ("docs/safe.md", 2, "hard", "T > Safety", "careful"),
+        ("docs/sub/deep.md", 2, "hard", "T > Safety > Style", "deep"),
+        ("AGENTS.md", 7, "hard", "T > Safety", "after, see @docs/more.md"),
+        ("docs/more.md", 1, "hard", "T > Safety", "more"),
+    ]
+    assert not told(rules)
+
+
+def test_a_cycle_of_imports_ends_and_is_told(put: Put, current: Read) -> None:
+    put({"AGENTS.md": "- one\n\n@b.md\n", "b.md": "- two\n\n@AGENTS.md @b.md\n"})
+    rules = current()
+    assert sentences(rules) == ["one", "two", "@AGENTS.md @b.md"]
+    assert [line.split(" is ")[0] for line in told(rules)] == ["b.md:3: @AGENTS.md", "b.md:3: @b.md"]
+
+
+def test_imports_go_five_deep(put: Put, current: Read) -> None:
+    put({"AGENTS.md": "@1.md"} | {f"{n}.md": f"- rule {n}\n\n@{n + 1}.md" for n in range(1, 9)})
+    rules = current()
+    assert [s for s in sentences(rules) if s.startswith("rule")] == [f"rule {n}" for n in range(1, 6)]
+    assert any("5.md:3: @6.md is not imported: imports go 5 deep." in line for line in told(rules))
+
+
+def test_what_is_imported_by_two_stands_once(put: Put, current: Read) -> None:
+    put({"AGENTS.md": "@c.md\n\n- a", "CLAUDE.md": "@c.md\n\n@AGENTS.md\n\n- b", "c.md": "- c"})
+    rules = current()
+    assert sentences(rules) == ["c", "a", "b"]
+    assert len(told(rules)) == 2
+
+
+@pytest.mark.parametrize("target", ["../../secret.md", "/etc/passwd", "~/secret.md", "inner/link.md"])
+def test_imports_do_not_leave_the_project(put: Put, current: Read, root: Path, home: Path, target: str) -> None:
+    put({"secret.md": "- secret"}, home)
+    put({"secret.md": "- secret"}, root.parent.parent)
+    put({"AGENTS.md": f"- see @{target}", "inner/x": ""})
+    (root / "inner/link.md").symlink_to(home / "secret.md")
+    rules = current()
+    assert sentences(rules) == [f"see @{target}"]
+    (line,) = told(rules)
+    assert line.startswith(f"AGENTS.md:1: @{target} is not imported: it is outside of the project.")
+
+
+def test_the_user_allows_folders_to_import_from(put: Put, current: Read, home: Path) -> None:
+    put(
+        {
+            "notes/style.md": "- noted",
+            "config/AGENTS.md": "@shared/own.md\n@~/.claude/x.md",
+            "config/shared/own.md": "- own",
+        },
+        home,
+    )
+    put({".claude/x.md": "- x"}, home)
+    put({"AGENTS.md": "@~/notes/style.md"})
+    assert sentences(current(import_from=["~/notes"])) == ["own", "x", "noted"]
+
+
+def test_what_is_no_file_of_rules_is_told(put: Put, current: Read, root: Path, home: Path) -> None:
+    put(
+        {
+            "CLAUDE.md": b"\x7fELF\0\0binary",
+            ".cursor/rules/note.md": "- no mdc",
+            "GEMINI.md/x": "",
+            "AGENTS.md": "- @gone.md @x/y @bob",
+        }
+    )
+    put({"secret.md": "- secret"}, home)
+    os.mkfifo(root / "CLAUDE.local.md")
+    (root / ".cursorrules").symlink_to(home / "secret.md")
+    (root / ".github").mkdir()
+    (root / ".github/copilot-instructions.md").symlink_to("nowhere.md")
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(root / ".cursor/rules/s.mdc"))
+        rules = current()
+    assert sentences(rules) == ["@gone.md @x/y @bob"]
+    lines = "\n".join(told(rules))
+    for words in (
+        "CLAUDE.md: Not read: It is a binary file.",
+        "GEMINI.md: Not read: It is a folder",
+        "CLAUDE.local.md: Not read:",
+        ".cursorrules: Not read: It is a link that leads out of the project.",
+        "copilot-instructions.md: Not read: There is no",
+        ".cursor/rules/note.md: Not read: here only",
+        ".cursor/rules/s.mdc: Not read",
+        "AGENTS.md:1: @gone.md is not imported",
+    ):
+        assert words in lines
+    assert len(told(rules)) == 8
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_an_unreadable_file_is_told(put: Put, current: Read, root: Path) -> None:
+    put({"AGENTS.md": "- x"})
+    (root / "AGENTS.md").chmod(0)
+    assert any("cannot be" in line for line in told(current()))
+
+
+def test_a_device_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").symlink_to("/dev/zero")
+    file = load_rules(tmp_path / "AGENTS.md")
+    assert not file.rules
+    assert file.problems[0].fatal
+
+
+def test_a_file_of_10_mb_is_read_up_to_the_limit_and_that_is_said(put: Put, current: Read) -> None:
+    line = "- " + "long rule " * 9 + "\n"
+    put({"AGENTS.md": line * (10_000_000 // len(line))})
+    before = time.process_time()
+    rules = current()
+    assert time.process_time() - before < 5  # a bound on work, not a measurement: all of it would take minutes
+    count = len(rules.snapshot.bundle.rules)
+    assert count == 100_000 // len(line)
+    assert told(rules) == [
+        f"AGENTS.md:{count + 1}: What follows is not read: the file has {10_000_000 // len(line) * len(line):,} bytes,"
+        f" of which {count * len(line):,} are."
+    ]
+
+
+def test_many_files_are_bounded(put: Put, current: Read) -> None:
+    put({f".cursor/rules/{n:04}.mdc": f"---\nalwaysApply: true\n---\n- r{n}" for n in range(520)})
+    rules = current()
+    assert len(rules.snapshot.files) == 500
+    assert any("there are more than 500 files" in line for line in told(rules))
+
+
+def test_names_cannot_forge_lines(put: Put, current: Read) -> None:
+    put({".cursor/rules/a\nb\u202e.mdc": "---\nalwaysApply: true\n---\n- r"})
+    (file,) = current().snapshot.files
+    assert file.path == ".cursor/rules/a<U+000B>b<U+202E>.mdc"
+
+
+def test_a_repository_of_somebody_else_above_is_left_alone(
+    put: Put, current: Read, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put({"AGENTS.md": "- above", "pkg/AGENTS.md": "- mine"})
+    real = os.stat
+
+    def other(path: object, *more: object, **named: object) -> os.stat_result:
+        status = real(path, *more, **named)  # type: ignore[arg-type]
+        if str(path) == str(root):
+            return os.stat_result([*status[:4], status.st_uid + 1, *status[5:10]])
+        return status
+
+    monkeypatch.setattr(os, "stat", other)
+    assert sentences(current("pkg")) == ["mine"]
+
+
+def test_a_missing_file_gives_a_problem_and_no_exception(tmp_path: Path) -> None:
+    file = load_rules(tmp_path / "AGENTS.md")
+    assert not file.rules
+    assert [(problem.fatal, problem.message) for problem in file.problems] == [
+        (True, "Not read: There is no such file.")
+    ]
+
+
+def test_what_changes_is_seen_and_what_went_is_forgotten(put: Put, current: Read, root: Path) -> None:
+    put({"AGENTS.md": "- a\n\n@later.md", "CLAUDE.md": "- c"})
+    rules = current()
+    assert not rules.refresh()
+    put({"later.md": "- later"})
+    assert rules.refresh()
+    assert sentences(rules) == ["a", "later", "c"]
+    (root / "CLAUDE.md").unlink()
+    assert rules.refresh()
+    assert not rules.loader.changed()
+    put({"later.md": "- LATER"})
+    assert rules.refresh()
+    assert sentences(rules) == ["a", "LATER"]
+    put({"notes.txt": "nothing to do with rules"})
+    assert not rules.refresh()
+
+
+def test_rules_are_replaced_at_once_and_as_a_whole(put: Put, current: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call may be judged while a thread reads again: there is no moment without rules."""
+    put({"AGENTS.md": "## Safety\n- Never edit `a`.\n"})
+    rules = current()
+    seen = []
+    real = type(rules).__setattr__
+    monkeypatch.setattr(
+        type(rules), "__setattr__", lambda self, name, value: (seen.append((name, value)), real(self, name, value))[1]
+    )
+    put({"AGENTS.md": "## Safety\n- Never edit `b`.\n"})
+    assert rules.refresh()
+    assert [len(value.bundle.rules) for name, value in seen if name == "snapshot"] == [1]

@@ -1,0 +1,143 @@
+"""Rules files as they are found in the field: what readers got wrong with one of them, each in its smallest form."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from hilum_rules.comments import spans, without_comments
+from hilum_rules.current import Current
+from hilum_rules.loading import load_rules
+from hilum_rules.parsing import drafts, imports
+from hilum_rules.places import where
+from hilum_rules.settings import RulesSettings
+
+
+@contextmanager
+def limited(seconds: int) -> Iterator[None]:
+    """Fail what goes on for longer, however busy the machine is: what this is for never ends."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def read(text: str) -> list[tuple[int, tuple[str, ...], str]]:
+    return [(draft.line, draft.titles, draft.content) for draft in drafts(text)[0]]
+
+
+def test_a_heading_with_nothing_under_it_is_a_rule_or_is_told():
+    text = "# Rules\n\n## Never push to main\n\n## 不要提交文件\n\n### Input\n\n## Style\n- Tabs.\n\n# Keep this file empty\n"
+    assert read(text) == [
+        (3, ("Rules",), "Never push to main"),
+        (10, ("Rules", "Style"), "Tabs."),
+        (12, (), "Keep this file empty"),
+    ]
+    assert [line for line, _ in drafts(text)[1]] == [7]
+    assert drafts("## Input\n")[1] == [(1, "Nothing stands under the heading 'Input'.")]
+
+
+def test_a_heading_with_code_a_table_or_a_tag_under_it_is_no_rule():
+    for inner in (
+        "```\nx\n```\n",
+        "| a | b |\n|---|---|\n| 1 | 2 |\n",
+        "<rules>\n- one\n</rules>\n",
+        "**Short:**\n- one\n",
+    ):
+        assert [content for _, _, content in read(f"## What you must do\n{inner}")] != []
+        assert "What you must do" not in [content for _, _, content in read(f"## What you must do\n{inner}")]
+
+
+def test_a_table_without_rows_gives_its_head():
+    for after in ("", "\n", "| | | |\n", "text\n", "# Next\n- a\n"):
+        assert read(f"## Risks\n| Risk | Impact |\n|---|---|\n{after}")[0] == (2, ("Risks",), "Risk; Impact")
+    assert read("| a | b |\n|---|---|\n| 1 | 2 |\n") == [(3, (), "a: 1; b: 2")]
+
+
+def test_a_bold_line_that_another_one_follows_is_not_lost():
+    text = "# T\n\n**Annotation patterns:**\n\n**Functions:**\n```js\nx\n```\n\n**Last:**\n\n# U\n- a\n"
+    assert read(text) == [
+        (3, ("T",), "**Annotation patterns:**"),
+        (6, ("T", "Functions"), "```js\nx\n```"),
+        (10, ("T", "Functions"), "**Last:**"),
+        (13, ("U",), "a"),
+    ]
+
+
+def test_lines_with_bold_labels_and_chinese_numbers_are_rules_of_their_own():
+    assert read("**可自由做**: 读文件\n**先问**: 发邮件\n以及推文\n") == [
+        (1, (), "**可自由做**: 读文件"),
+        (2, (), "**先问**: 发邮件\n以及推文"),
+    ]
+    assert read("**Note:** a line\nthat goes on\n") == [(1, (), "**Note:** a line\nthat goes on")]
+    assert read("1，先做好设计\n2，编码严谨\n10，000 元\n") == [(1, (), "先做好设计"), (2, (), "编码严谨\n10，000 元")]
+
+
+LONG = 99_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# a" + " " * LONG + "x",
+        "# a" + " #" * (LONG // 2) + "x",
+        "`<!--` " * (LONG // 7),
+        "x" + "`" * LONG + "<!-- @a.md",
+        "- x " + " ".join("`" * length for length in range(1, 430)) + "<!-- @a.md",
+        "|a|\n|-" + " " * LONG + "x",
+        "|a|\n" + " " * LONG + "|x",
+        "- " * (LONG // 2) + "x",
+        "**" + " **b" * (LONG // 4),
+        "> " * (LONG // 2) + "x",
+    ],
+)
+def test_a_line_as_long_as_the_file_is_read_at_once(text):
+    with limited(10):  # seconds; they take well under one, and took minutes or hours
+        found, problems = drafts(text)
+        assert found or problems
+        for draft in found:
+            assert list(imports(draft.content)) in ([], ["a.md"])
+
+
+def test_spans_of_code_end_at_as_many_backticks():
+    assert [*spans("a `b` ``c ` d`` `e")] == [(2, 5), (6, 15)]
+    assert [*spans("no ``` such")] == []
+    assert without_comments(["`<!--` x <!-- y --> `z`"])[0] == ["`<!--` x  `z`"]
+
+
+def test_names_and_problems_without_end_are_bounded(tmp_path):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "AGENTS.md").write_text("".join(f"- @missing{number}.md\n" for number in range(3_000)) + "- Tabs.\n")
+    file = load_rules(tmp_path / "AGENTS.md")
+    assert len(file.rules) == 3_001
+    assert len(file.problems) == 201
+    assert "And 801 problems more, the last on line 1001" in file.problems[-1].message
+    (tmp_path / "CLAUDE.md").write_text("# a\n" * 2_000)
+    assert len(load_rules(tmp_path / "CLAUDE.md").problems) == 201
+
+
+def test_links_in_a_circle_and_names_of_any_bytes_cost_no_other_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    folder = tmp_path / "project" / ".cursor" / "rules"
+    folder.mkdir(parents=True)
+    (folder / "b").symlink_to("a.mdc")
+    (folder / "a.mdc").symlink_to("b")
+    strange = os.fsencode(folder) + b"/bad\xff.mdc"
+    with open(strange, "w", encoding="utf-8") as file:
+        file.write("---\nalwaysApply: true\n---\n- One.\n")
+    (folder / "good.mdc").write_text("---\nalwaysApply: true\n---\n- Two.\n")
+    current = Current(where(tmp_path / "project", tmp_path / "config"), RulesSettings())
+    current.refresh(force=True)
+    assert [rule.content for rule in current.snapshot.bundle.rules] == ["One.", "Two."]
+    assert any("a.mdc" in problem.path for problem in current.snapshot.problems)
+    for file in (*current.snapshot.files, load_rules(os.fsdecode(strange))):
+        file.path.encode()
+        file.name.encode()

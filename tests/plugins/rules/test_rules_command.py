@@ -1,0 +1,131 @@
+"""``hilum rules`` in a real folder."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hilum.__main__ import main
+
+Put = Callable[..., None]
+FILES = {
+    "AGENTS.md": "# House\n\n## 安全准则\n\n- Never edit files in `migrations/`.\n- "
+    + "要小心" * 40
+    + "\n\n## Style\n\n- Use \x1b[31mtabs\u202e.\n",
+    ".cursor/rules/ts.mdc": "---\ndescription: d\nglobs: *.ts\n---\n- Types.\n",
+    "CLAUDE.md": "@gone.md\n",
+}
+
+
+@pytest.fixture
+def hilum(
+    root: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """Run the command; gives what it says."""
+    monkeypatch.setenv("HILUM_CONFIG", str(home / "config"))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(root)
+
+    def run(*arguments: str, code: int = 0) -> str:
+        assert main(["rules", *arguments]) == code
+        text = "".join(capsys.readouterr())
+        assert "Traceback" not in text
+        return text
+
+    return run
+
+
+def wide(line: str) -> int:
+    import unicodedata
+
+    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in line)
+
+
+def test_every_rule_is_listed_with_its_line_and_why(hilum: Callable[..., str], put: Put) -> None:
+    put(FILES)
+    text = hilum()
+    assert "1. AGENTS.md (the project's)" in text
+    assert "  1.1  AGENTS.md:5  enforced" in text
+    assert "  1.2  AGENTS.md:6  advice" in text
+    assert "3. .cursor/rules/ts.mdc (the project's, for files like *.ts)" in text
+    assert "5 rules, 1 enforced, 4 advice." in text
+    assert "CLAUDE.md:1: @gone.md is not imported: there is no such file." in text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert max(map(wide, text.splitlines())) <= 80
+
+
+def test_the_list_as_data(hilum: Callable[..., str], put: Put) -> None:
+    put(FILES)
+    data = json.loads(hilum("--json"))
+    assert [(rule["number"], rule["type"], rule["enforced"], rule["line"]) for rule in data["rules"]] == [
+        ("1.1", "hard_constraint", True, 5),
+        ("1.2", "hard_constraint", False, 6),
+        ("1.3", "soft_guideline", False, 10),
+        ("2.1", "soft_guideline", False, 1),
+        ("3.1", "soft_guideline", False, 5),
+    ]
+    assert {problem["path"] for problem in data["problems"]} == {"AGENTS.md", "CLAUDE.md"}
+    assert all(rule["why"] for rule in data["rules"])
+
+
+def test_one_rule_in_full(hilum: Callable[..., str], put: Put) -> None:
+    put(FILES)
+    text = hilum("show", "1.1")
+    assert "Section: House > 安全准则." in text
+    assert "hard constraint" in text
+    assert json.loads(hilum("show", "3.1", "--json"))["path"] == ".cursor/rules/ts.mdc"
+    assert "There is no rule 9.9." in hilum("show", "9.9", code=2)
+
+
+def test_a_file_is_checked(hilum: Callable[..., str], put: Put) -> None:
+    put({**FILES, "good.md": "- Good.\n"})
+    assert "1 rule " in hilum("check", "good.md")
+    assert "AGENTS.md:10: 2 hidden characters" in hilum("check", "AGENTS.md", code=1)
+    assert json.loads(hilum("check", "CLAUDE.md", "--json", code=1))["problems"][0]["line"] == 1
+    assert "There is no such file" in hilum("check", "missing.md", code=1)
+
+
+def test_another_folder_and_another_kind_of_session(hilum: Callable[..., str], put: Put) -> None:
+    put(
+        {
+            "sub/AGENTS.md": "## Hard rules\n- Do not load `CLAUDE.md` in shared sessions.\n",
+            "sub/CLAUDE.md": "- Private.\n",
+        }
+    )
+    assert "Private." in hilum("-C", "sub")
+    text = hilum("-C", "sub", "--kind", "shared")
+    assert "Private." not in text
+    assert "CLAUDE.md: Not read:" in text
+
+
+def test_without_rules_the_page_is_named(hilum: Callable[..., str]) -> None:
+    assert "There are no rules here." in hilum()
+
+
+def test_wrong_use_is_told(hilum: Callable[..., str], put: Put) -> None:
+    assert "E_BAD_ARGS" in hilum("show", code=2)
+    assert "E_BAD_ARGS" in hilum("list", "x", code=2)
+    assert "E_BAD_ARGS" in hilum("--colour", code=2)
+    assert "There is no folder" in hilum("-C", "nowhere", code=2)
+    put({"settings.toml": "[rules]\nskip = 3\n"}, Path(os.environ["HOME"]) / "config")
+    assert "rules.skip" in hilum(code=2)
+    assert "usage: hilum rules" in hilum("--help")
+
+
+def test_a_narrow_terminal(hilum: Callable[..., str], put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(FILES)
+    monkeypatch.setenv("COLUMNS", "50")
+    assert max(map(wide, hilum().splitlines())) <= 50
+
+
+def test_a_process_of_its_own_whose_terminal_knows_little(root: Path, home: Path, put: Put) -> None:
+    put(FILES)
+    variables = {**os.environ, "HILUM_CONFIG": str(home / "config"), "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "hilum", "rules", "show", "1.1"]
+    done = subprocess.run(command, cwd=root, env=variables, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\u5b89" in done.stdout

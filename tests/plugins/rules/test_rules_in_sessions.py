@@ -1,0 +1,301 @@
+"""Rules in a real session: in the prompt, reloaded, reminded of, enforced."""
+
+import json
+from pathlib import Path
+
+import hilum_files
+import hilum_rules
+import pytest
+from hilum import hookimpl, tool
+from hilum.context import estimate
+from hilum.events import LayersSealed, PluginEvent, RoundEnded
+from hilum.store import MemoryStore
+from hilum.testing import Bench, open_bench, use
+from hilum_rules import Rules
+
+RULES = """\
+# House
+
+## Safety
+
+- Never edit files in `migrations/`.
+- Be careful.
+
+## Style
+
+- Use tabs.
+"""
+
+
+class Edits:
+    """A tool that edits files of rules as a person at another window would."""
+
+    def __init__(self, **files: str | None) -> None:
+        self.files = files
+
+    @tool(risk="read", effect="once")
+    def elsewhere(self, number: int) -> str:
+        """Let something else happen.
+
+        Args:
+            number: Which.
+        """
+        path, text = list(self.files.items())[number]
+        place = self.root / path.replace("__", ".").replace("_", "/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink() if text is None else place.write_text(text)
+        return "done"
+
+    @hookimpl
+    def provide_tools(self, session):
+        self.root = session.workspace.root
+        return [self.elsewhere]
+
+
+def sealed(b: Bench) -> list[dict[str, str]]:
+    return [{layer.name: layer.text for layer in event.layers} for event in b.of(LayersSealed)]
+
+
+def notes(b: Bench) -> list[tuple[str, ...]]:
+    return [event.notes for event in b.of(RoundEnded)]
+
+
+def told(b: Bench, name: str) -> list[dict[str, object]]:
+    return [event.data for event in b.of(PluginEvent) if event.name == f"rules.{name}"]
+
+
+async def test_rules_are_numbered_layers_one_for_each_file_and_told_to_be_complied_with(bench) -> None:
+    b = await bench(hilum_rules, answers=["ok"], files={"AGENTS.md": RULES, "CLAUDE.md": "- Answer briefly."})
+    await b.run("Hi")
+    (layers,) = sealed(b)
+    assert list(layers) == ["rules", "rules AGENTS.md", "rules CLAUDE.md"]
+    assert "Comply with each one" in layers["rules"]
+    assert layers["rules AGENTS.md"] == (
+        "## 1. Rules of AGENTS.md (the project's): House\n### Safety\n1.1 [enforced] Never edit files in `migrations/`.\n"
+        "1.2 [must] Be careful.\n### Style\n1.3 Use tabs."
+    )
+    assert "2.1 Answer briefly." in layers["rules CLAUDE.md"]
+    assert b.requests[0].body.decode().count("Never edit files") == 1
+
+
+async def test_without_rules_nothing_is_said(bench) -> None:
+    b = await bench(hilum_rules, hilum_files, answers=[use("read_file", path="a.txt"), "ok"], files={"a.txt": "x"})
+    await b.run("Hi")
+    assert sealed(b) == [{}]
+    assert notes(b) == [()]
+    assert [check["reloaded"] for check in told(b, "policy_check")] == [False, False]
+
+
+async def test_after_a_round_there_is_one_short_reminder_that_is_always_the_same(bench) -> None:
+    look = use("read_file", path="AGENTS.md")
+    b = await bench(
+        hilum_rules,
+        hilum_files,
+        answers=[look, use("read_file", path="AGENTS.md", start_line=2), "ok"],
+        files={"AGENTS.md": RULES},
+    )
+    await b.run("Hi")
+    (first,), (second,) = notes(b)
+    assert first == second
+    assert "rules" in first
+    assert estimate(first) < 60
+
+
+async def test_a_change_holds_from_the_next_turn_and_resends_that_file_only(bench) -> None:
+    new = RULES.replace("Use tabs.", "Use spaces.").replace("Be careful.", "Never read `secrets/`.")
+    b = await bench(
+        hilum_rules,
+        hilum_files,
+        Edits(AGENTS__md=new),
+        answers=[use("elsewhere", number=0), use("read_file", path="secrets/a"), "ok", "ok"],
+        files={"AGENTS.md": RULES, "CLAUDE.md": "- Answer briefly.", "secrets/a": "s"},
+    )
+    await b.run("Hi")
+    (change,) = [note for note in notes(b)[0] if "changed" in note]
+    assert "1.3 Use spaces." in change
+    assert "Answer briefly" not in change
+    assert b.result("read_file").code == "E_DENIED"
+    assert "Never read `secrets/`." in b.result("read_file").text
+    assert [check["reloaded"] for check in told(b, "policy_check")] == [False, True, False]
+    (reload,) = told(b, "policy_reload")
+    assert (reload["cause"], reload["files"]) == ("changed", ["AGENTS.md"])
+    assert reload["added"] == ["AGENTS.md:6: Never read `secrets/`.", "AGENTS.md:10: Use spaces."]
+    assert reload["removed"] == ["AGENTS.md:6: Be careful.", "AGENTS.md:10: Use tabs."]
+    first, second = (request.body for request in b.requests[:2])
+    assert json.loads(second)["messages"][: len(json.loads(first)["messages"])] == json.loads(first)["messages"]
+    await b.run("Again")
+    assert "1.3 Use spaces." in sealed(b)[1]["rules AGENTS.md"]
+
+
+async def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hilum_rules import reading
+
+    real = reading._stamp
+    monkeypatch.setattr(
+        reading, "_stamp", lambda status: real(status)._replace(changed=0, modified=status.st_mtime_ns // 10**9 * 10**9)
+    )
+    b = await bench(
+        hilum_rules,
+        Edits(AGENTS__md="- Use tabz.\n"),
+        answers=[use("elsewhere", number=0), "ok"],
+        files={"AGENTS.md": "- Use tabs.\n"},
+    )
+    await b.run("Hi")
+    assert any("tabz" in note for note in notes(b)[0])
+
+
+async def test_a_file_that_goes_in_the_middle_takes_its_rules_along(bench) -> None:
+    b = await bench(
+        hilum_rules,
+        Edits(CLAUDE__md=None, GEMINI__md="- new\n"),
+        answers=[use("elsewhere", number=0), use("elsewhere", number=1), "ok"],
+        files={"AGENTS.md": RULES, "CLAUDE.md": "- Answer briefly."},
+    )
+    await b.run("Hi")
+    assert any("'rules CLAUDE.md' no longer holds." in note for note in notes(b)[0])
+    assert any("3.1 new" in note for note in notes(b)[1])
+    assert [reload["removed_files"] for reload in told(b, "policy_reload")] == [["CLAUDE.md"], []]
+
+
+async def test_nested_rules_come_with_the_first_touch_and_hold_for_that_very_call(bench) -> None:
+    nested = "## Hard rules\n- Never edit `gen.py`.\n- Look around.\n"
+    b = await bench(
+        hilum_rules,
+        hilum_files,
+        answers=[use("write_file", path="sub/gen.py", content="x"), "ok", "ok"],
+        files={"AGENTS.md": RULES, "sub/AGENTS.md": nested, "sub/x": ""},
+    )
+    await b.run("Hi")
+    assert list(sealed(b)[0]) == ["rules", "rules AGENTS.md"]
+    assert b.result("write_file").code == "E_DENIED"
+    assert "Never edit `gen.py`." in b.result("write_file").text
+    (note,) = [note for note in notes(b)[0] if "'rules sub/AGENTS.md'" in note]
+    assert "2.2 [must] Look around." in note
+    assert told(b, "policy_reload")[0]["cause"] == "touched"
+    await b.run("Again")
+    assert list(sealed(b)[1]) == ["rules", "rules AGENTS.md", "rules sub/AGENTS.md"]
+
+
+async def test_rules_for_files_come_with_the_prompt_that_names_one_or_the_editor_that_has_it_open(bench) -> None:
+    rule = "---\nglobs: *.{}\n---\n- for {}"
+    files = {f".cursor/rules/{end}.mdc": rule.format(end, end) for end in ("ts", "py", "go")}
+    b = await bench(hilum_rules, answers=["ok", "ok"], files={**files, ".cursor/rules/m.mdc": "---\n---\n- manual"})
+    await b.run("Mend src/a.ts", state={"open_files": [{"path": "b.py"}]})
+    assert list(sealed(b)[0]) == ["rules", "rules .cursor/rules/py.mdc", "rules .cursor/rules/ts.mdc"]
+    await b.run("and @m")
+    assert list(sealed(b)[1]) == [
+        "rules",
+        "rules .cursor/rules/m.mdc",
+        "rules .cursor/rules/py.mdc",
+        "rules .cursor/rules/ts.mdc",
+    ]
+
+
+async def test_rules_to_ask_for_are_listed_and_hold_once_read(bench) -> None:
+    b = await bench(
+        hilum_rules,
+        hilum_files,
+        answers=[use("read_file", path=".cursor/rules/db.mdc"), "ok"],
+        files={".cursor/rules/db.mdc": "---\ndescription: Work on the database\n---\n- Index."},
+    )
+    await b.run("Hi")
+    assert "- .cursor/rules/db.mdc: Work on the database" in sealed(b)[0]["rules to ask for"]
+    assert any("1.1 Index." in note for note in notes(b)[0])
+
+
+async def test_a_resumed_session_keeps_the_rules_of_folders_it_was_in(tmp_path: Path) -> None:
+    store = MemoryStore()
+    files = {"AGENTS.md": RULES, "sub/AGENTS.md": "- nested", "sub/x": "x"}
+    async with open_bench(
+        hilum_rules,
+        hilum_files,
+        folder=tmp_path,
+        store=store,
+        files=files,
+        answers=[use("read_file", path="sub/x"), "ok"],
+    ) as b:
+        await b.run("Hi")
+        session = b.session.id
+    async with open_bench(hilum_rules, hilum_files, folder=tmp_path, store=store, resume=session, answers=["ok"]) as b:
+        await b.run("Again")
+        assert "rules sub/AGENTS.md" in sealed(b)[-1]
+
+
+async def test_an_agent_does_not_rewrite_the_rules_that_hold_it_unasked(bench) -> None:
+    b = await bench(
+        hilum_rules,
+        hilum_files,
+        answers=[
+            use("read_file", path="AGENTS.md"),
+            use("write_file", path="AGENTS.md", content="- free"),
+            use("read_file", path="CLAUDE.md"),
+            use("write_file", path="CLAUDE.md", content="- other"),
+            "ok",
+        ],
+        files={"AGENTS.md": RULES, "CLAUDE.md": "- soft"},
+        kind="headless",
+    )
+    await b.run("Hi")
+    codes = [result.code for result in b.results if result.name == "write_file"]
+    assert codes[0]
+    assert (b.workspace / "AGENTS.md").read_text() == RULES
+    assert codes[1] == ""
+
+
+async def test_what_is_not_for_this_kind_of_session_is_not_loaded(bench) -> None:
+    text = "## Hard rules\n\n- Do not load `MEMORY.md` in shared sessions.\n"
+    for kind, denied in (("shared", True), ("main", False)):
+        b = await bench(
+            hilum_rules,
+            hilum_files,
+            answers=[use("read_file", path="MEMORY.md"), "ok"],
+            files={"AGENTS.md": text, "MEMORY.md": "secret"},
+            kind=kind,
+        )
+        await b.run("Hi")
+        assert bool(b.session.half(Rules).refusal("MEMORY.md")) is denied
+        assert (b.result("read_file").code == "E_DENIED") is denied
+
+
+async def test_a_final_answer_that_a_rule_forbids_goes_back(bench) -> None:
+    text = "## Hard rules\n- Answers carry no marks.\n  enforce: deny answer /[!]/\n"
+    b = await bench(hilum_rules, answers=["Great!", "Great."], files={"AGENTS.md": text})
+    ended = await b.run("Hi")
+    assert ended.text == "Great."
+    assert any("carry no marks" in note for note in notes(b)[0])
+
+
+async def test_rules_beyond_the_limit_are_enforced_and_said_not_to_be_shown(bench) -> None:
+    text = "## Safety\n" + "".join(f"- Never edit files in `dir{n}/`.\n" for n in range(100))
+    b = await bench(
+        hilum_rules,
+        hilum_files,
+        answers=[use("write_file", path="dir99/x", content=""), "ok"],
+        files={"AGENTS.md": text},
+        settings={"rules.prompt_limit": 1_000},
+    )
+    await b.run("Hi")
+    shown = sealed(b)[0]["rules AGENTS.md"]
+    assert len(shown) < 1_200
+    assert "to 1.100 are not shown" in shown
+    assert b.result("write_file").code == "E_DENIED"
+
+
+async def test_a_project_cannot_change_the_settings_of_rules(tmp_path: Path) -> None:
+    from hilum import SettingsError
+
+    project = tmp_path / "workspace"
+    (project / ".hilum").mkdir(parents=True)
+    (project / ".hilum" / "settings.toml").write_text('[rules]\nskip = ["AGENTS.md"]\n')
+    with pytest.raises(SettingsError, match=r"rules\.skip"):
+        async with open_bench(hilum_rules, folder=tmp_path):
+            pass  # pragma: no cover
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    import subprocess
+    import sys
+
+    heavy = {"yaml", "hilum_frontmatter", "pathspec", "hilum_rules.blocks", "hilum_rules.checks", "hilum_guard"}
+    code = f"import hilum_rules, sys; print(sorted({heavy!r} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
