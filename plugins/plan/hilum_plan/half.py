@@ -131,8 +131,8 @@ class Plan:
         return [self.todo_write, self.ask_question]
 
     @tool(risk="read", effect="idempotent", timeout=1)
-    def todo_write(
-        self, agent: Agent, todos: Annotated[list[Todo], Meta(max_length=MOST_ITEMS)], merge: bool = True
+    async def todo_write(
+        self, call: Call, todos: Annotated[list[Todo], Meta(max_length=MOST_ITEMS)], merge: bool = True
     ) -> Output:
         """Write down the steps of a task and keep them true. The user watches this list.
 
@@ -149,6 +149,8 @@ class Plan:
             todos: Items to add or change; for an item that is there, id and what changes.
             merge: true (default) keeps the items that are not named; false replaces the whole list.
         """
+        agent: Agent = call.agent
+        await self._in_turn(agent, call.id)
         plan, now = self._plan(agent.name), time.time()
         stale = plan.written != plan.run
         patience = self._settings.blocked_timeout
@@ -159,6 +161,13 @@ class Plan:
         self._write(agent, written.items, "model")
         self._said.pop(agent.name, None)
         return Output(notes.result(written.items, written.refused), data={"progress": progress(written.items)})
+
+    async def _in_turn(self, agent: Agent, call: str) -> None:
+        """Wait for the calls before this one in the same answer: all calls start at once, in any order."""
+        states = list(agent.run.calls.values())
+        before = [s for s in states[: [s.call.id for s in states].index(call)] if s.call.name == "todo_write"]
+        while not all(state.done for state in before):
+            await self._session.journal.news.wait()
 
     @hookimpl
     def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:

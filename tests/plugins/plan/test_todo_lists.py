@@ -125,6 +125,18 @@ async def test_a_list_written_as_a_text_is_read_and_control_characters_go():
         assert bench.session.half(Plan).items()[0].content == "x [2J y"
 
 
+@pytest.mark.parametrize("_", range(8))
+async def test_several_calls_of_one_answer_are_made_in_their_order(_):
+    """They start at once; trio begins with any of them."""
+    answer = todo(*THREE)
+    for status in ("in_progress", "failed", "in_progress", "completed"):
+        answer += mark("a", status)
+    async with opened(answer, "Done.") as bench:
+        await bench.run("Do three things")
+        assert [result.code for result in bench.results] == [""] * 5
+        assert states(bench)["a"] == "completed"
+
+
 async def test_an_item_shows_the_calls_made_for_it():
     """While it was in progress: not before, not after, and not what writes the list."""
     async with opened(
