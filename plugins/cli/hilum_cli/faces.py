@@ -172,7 +172,7 @@ def happening(item: Event) -> str:
         case UserNeeded():
             return f"! {line(item.message, 200)}"
         case PluginEvent(data={"say": str(said)}):
-            return "! " + neutral(said[:SAID])
+            return "· " + neutral(said[:SAID])
         case Trimmed():
             how = "the conversation was cut" if item.upto else "old results were shortened"
             return f"! {how} {TRIM_CAUSES[item.cause]} (about {item.before:,} tokens before)"
