@@ -5,13 +5,27 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf
 from typing import Annotated, Any
 
 import msgspec
 import trio
-from hilum import Agent, Block, Call, Output, Run, Session, Tool, ToolError, ToolResult, UsageError, hookimpl, tool
+from hilum import (
+    Agent,
+    Block,
+    Call,
+    Output,
+    Run,
+    Session,
+    StoreError,
+    Tool,
+    ToolError,
+    ToolResult,
+    UsageError,
+    hookimpl,
+    tool,
+)
 from hilum.errors import E_BAD_ARGS, unknown
 from hilum.events import CallDone, PluginEvent
 from msgspec import Meta
@@ -114,7 +128,8 @@ class Plan:
                     LEFT: {**items, "left": msgspec.to_builtins(plan.open)},
                     PROPOSED: {**items, "text": plan.proposal.text if plan.proposal else ""},
                 }
-                self._emit(plan.owed, self._session.agents[name], plan.ended, **more[plan.owed])
+                with suppress(StoreError):  # the session can take no more; what holds follows from what it has
+                    self._emit(plan.owed, self._session.agents[name], plan.ended, **more[plan.owed])
 
     def _emit(self, name: str, agent: Agent, run: str = "", /, **data: Any) -> None:
         self._session.emit(PluginEvent(name=name, data=data), agent, run)
@@ -241,7 +256,8 @@ class Plan:
             self._waiting.pop(asked.id, None)
             if not given and self._session.journal.broken is None:
                 given.append(Answer(asked.id, asked.call, by=by))
-                self._emit(ANSWERED, agent, **msgspec.to_builtins(given[0]))
+                with suppress(StoreError):
+                    self._emit(ANSWERED, agent, **msgspec.to_builtins(given[0]))
         return given[0]
 
     def answer(self, question: str, answers: str | Sequence[str] = ()) -> None:
