@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
+import msgspec
 from hilum import Workspace
 
 from hilum_rules.fields import Fields, read_fields
@@ -147,11 +148,13 @@ class Loader:
             found.shown, found.path, found.dialect, found.origin, found.folder, name=found.name, base=found.base
         )  # fmt: skip
         if isinstance(parsed, str):
-            return attrs.evolve(empty, problems=(Problem(found.shown, 0, f"Not read: {parsed}", fatal=True),))
+            return msgspec.structs.replace(
+                empty, problems=(Problem(found.shown, 0, f"Not read: {parsed}", fatal=True),)
+            )
         always = parsed.fields.mode is Mode.ALWAYS
         if twin := importing.twin(parsed, found, always):
             why = f"Its text is that of {twin}, which is read already: it stands once."
-            return attrs.evolve(empty, problems=(Problem(found.shown, 0, why),), source_hash=parsed.hash)
+            return msgspec.structs.replace(empty, problems=(Problem(found.shown, 0, why),), source_hash=parsed.hash)
         flat = list(importing.flat(parsed, found, always))
         return self._made(found, parsed, flat, importing.taken(), real=found.path)
 
@@ -214,7 +217,7 @@ class Loader:
             )
             check, why, wrong = self._compile(rule)
             problems += [Problem(path, rule.enforce[index].line, message) for index, message in wrong]
-            yield attrs.evolve(rule, check=check, why=why)
+            yield msgspec.structs.replace(rule, check=check, why=why)
 
     def _compile(self, rule: Rule) -> Judged:
         key = rule.sentence, rule.hard, rule.folder, rule.enforce

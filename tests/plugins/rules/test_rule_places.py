@@ -189,6 +189,13 @@ def test_imports_stand_in_their_places_with_their_own_lines(put: Put, current: R
     assert not told(rules)
 
 
+def test_a_line_that_is_an_import_is_no_part_of_the_rule_above_it(put: Put, current: Read) -> None:
+    put(
+        {"AGENTS.md": "- Short functions, see @more.md for why.\n@more.md\n", "more.md": "- Long ones hide mistakes.\n"}
+    )
+    assert sentences(current()) == ["Short functions, see @more.md for why.", "Long ones hide mistakes."]
+
+
 def test_a_cycle_of_imports_ends_and_is_told(put: Put, current: Read) -> None:
     put({"AGENTS.md": "- one\n\n@b.md\n", "b.md": "- two\n\n@AGENTS.md @b.md\n"})
     rules = current()
