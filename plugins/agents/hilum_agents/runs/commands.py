@@ -16,7 +16,7 @@ from hilum_agents.managing import ACTIONS, Desk, make_parser, parse
 from hilum_agents.runs import kept, results
 from hilum_agents.runs.actors import stop_file
 from hilum_agents.runs.half import Runs
-from hilum_agents.runs.records import RESULT, Ledger
+from hilum_agents.runs.records import RESULT, Ledger, status_of
 
 SESSIONS = 50
 """Sessions of a workspace that are looked through, last used first."""
@@ -135,14 +135,7 @@ async def _results(argv: list[str], desk: Desk) -> int:
         rows = list[dict[str, Any]]()
         async with _kernel(desk) as kernel:
             async for session, ledger, _ in _stored(kernel, desk):
-                for entry in ledger.entries.values():
-                    row = {
-                        "agent_id": entry.id,
-                        "agent": entry.agent,
-                        "status": entry.status,
-                        "progress": entry.progress,
-                    }
-                    rows.append({**row, "current_step": entry.step, "started": entry.at, "session": session})
+                rows += [{**status_of(entry), "session": session} for entry in ledger.entries.values()]
         rows.sort(key=lambda row: row["started"])
     if options.json:
         desk.say_json(rows)

@@ -13,7 +13,7 @@ from hilum import Agent, Interpretation, Profile, Tool, ToolCall, UsageError, Ve
 from hilum.events import PluginEvent
 
 from hilum_agents.runs import delegate, kept
-from hilum_agents.runs.records import Entry
+from hilum_agents.runs.records import Entry, status_of
 from hilum_agents.runs.scheduler import Scheduler
 from hilum_agents.runs.settings import SchedulerSettings
 
@@ -164,10 +164,7 @@ class Runs:
         return self._status(self.scheduler.ledger.find(agent_id))
 
     def _status(self, entry: Entry) -> dict[str, Any]:
-        return {
-            "agent_id": entry.id, "agent": entry.agent, "status": entry.status, "progress": entry.progress,
-            "current_step": entry.step, "place": self.scheduler.place(entry), "owner": entry.owner, "started": entry.at,
-        }  # fmt: skip
+        return {**status_of(entry), "place": self.scheduler.place(entry)}
 
     def list(self) -> list[dict[str, Any]]:
         """Say where each stands, oldest first."""

@@ -220,3 +220,11 @@ class Ledger:
 def mark(entry: Entry) -> str:
     """Give the words by which an owner is told of an entry's end; they are how the log knows that it was."""
     return f"[agent {entry.id}]"
+
+
+def status_of(entry: Entry) -> dict[str, Any]:
+    """Say where an entry stands, as plain data."""
+    return {
+        "agent_id": entry.id, "agent": entry.agent, "status": entry.status, "progress": entry.progress,
+        "current_step": entry.step, "owner": entry.owner, "started": entry.at,
+    }  # fmt: skip
