@@ -158,14 +158,18 @@ class Agents:
         Raises:
             UsageError: It cannot be called.
         """
+        from hilum_agents.runs import Runs
+
         definition, profile = await self.prepare(call.name)
         agent = self._session.agents.get(definition.name)
-        if agent is None:
+        if agent is not None and agent.conversation.phase != "idle":
+            return agent  # a run that is under way keeps what it began with
+        if (runs := self._session.half(Runs)) is not None:
+            agent = runs.join(profile)
+        elif agent is None:
             agent = self._session.add_agent(profile)
-        elif agent.conversation.phase == "idle":
-            agent.profile = profile  # the file may have changed since; a run that is under way keeps what it began with
         else:
-            return agent
+            agent.profile = profile  # the file may have changed since
         self.bind(agent.name, definition)
         return agent
 

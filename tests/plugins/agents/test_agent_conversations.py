@@ -5,7 +5,7 @@ import hilum_files
 import pytest
 import trio
 from hilum import Profile, UsageError
-from hilum.events import ModelStarted
+from hilum.events import ModelStarted, PluginEvent
 from hilum.testing import open_bench, pause
 from hilum_agents import runs
 from hilum_agents.runs import Runs, kept
@@ -114,3 +114,17 @@ async def test_agents_defined_in_files_are_started_by_name(bench):
     assert kit.requests[0].agent == "explore"
     assert {spec.name for spec in kit.requests[0].tools} >= {"read_file", "list_directory"}
     assert "write_file" not in {spec.name for spec in kit.requests[0].tools}
+
+
+async def test_an_agent_called_in_a_sentence_is_watched_and_remembers(tmp_path):
+    """Its answer is a result, and its conversation goes on in the next session."""
+    for number in range(2):
+        async with open_bench(hilum_agents, runs, hilum_files, folder=tmp_path, answers=["I see."] * 8) as kit:
+            half = kit.session.half(Runs)
+            await kit.start("@explore look around")
+            await kit.wait_for(PluginEvent, lambda event: event.name == "agents.status")
+            (entry,) = half.list()
+            result = await half.wait(entry["agent_id"])
+            assert (result["agent"], result["status"]) == ("explore", entry["agent"] and result["status"])
+            said = str(kit.requests[0].messages)
+            assert said.count("look around") == number + 1

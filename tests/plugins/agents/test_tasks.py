@@ -3,11 +3,20 @@
 import hilum_files
 import trio
 from hilum import Profile, ToolFilter, Usage, tool
-from hilum.events import ApprovalAsked, CallStarted, ModelStarted, ModelUsed, PluginEvent, PromptQueued, RunEnded
+from hilum.events import (
+    ApprovalAsked,
+    CallStarted,
+    ModelStarted,
+    ModelUsed,
+    PluginEvent,
+    PromptQueued,
+    RunEnded,
+    TrimAsked,
+)
 from hilum.messages import NoteMessage, ToolMessage
 from hilum.testing import Answer, pause, plugin, say, use
 from hilum_agents import runs
-from hilum_agents.runs import Runs
+from hilum_agents.runs import Runs, delegate
 
 
 @tool(risk="execute")
@@ -239,3 +248,50 @@ async def test_a_call_cut_off_by_a_crash_finds_its_task_again(bench, tmp_path):
         assert kit.result("task").text.startswith("It went.")
         assert len([event for event in kit.of(PluginEvent) if event.name == "agents.queued"]) == 1
         assert len([event for event in kit.of(CallStarted) if event.call.name == "act"]) == 1
+
+
+async def test_a_handover_gives_no_more_than_both_may_do(bench):
+    """The other agent works on, and the one that hands over ends."""
+    import hilum_agents
+
+    answers = {"main": [use("handover", agent="doc", brief="Write."), "Handed over."]}
+
+    def answer(request):
+        return answers["main"].pop(0) if request.agent == "main" else say("# Docs")
+
+    kit = await bench(hilum_agents, runs, hilum_files, answers=[answer] * 20)
+    ended = await kit.run("x")
+    assert ended.text == "Handed over."
+    identity = kit.result("handover").data["agent_id"]
+    with kit.guard():
+        assert (await kit.session.half(Runs).wait(identity))["agent"] == "doc"
+    reader = kit.session.add_agent(Profile("reader", tools=ToolFilter(allow=("read",))))
+    narrow = delegate.narrow(reader, ToolFilter(allow=("read_file", "write_file")))
+    assert narrow.admits("read_file", "read")
+    assert not narrow.admits("write_file", "write")
+
+
+async def test_the_context_of_a_task_is_cut_before_it_is_too_big(bench, autojump_clock):
+    """At four fifths of 64,000 tokens, of which 2,048 are the answer's."""
+    big = Answer((*use("act").parts,), usage=Usage(input=50_000, output=10))
+    answers = by_agent([use("task", description="Go", prompt="Go."), "ok"], [big, pause(2.0) + say("done")])
+    kit = await bench(runs, TOOLS, answers=answers)
+    await kit.run("x")
+    assert [event.agent for event in kit.of(TrimAsked)] == [child_of(kit)]
+
+
+async def test_progress_is_that_of_the_todo_list(bench, autojump_clock):
+    """One of two items is half."""
+    import hilum_plan
+
+    todos = [
+        {"id": "a", "content": "One", "status": "completed"},
+        {"id": "b", "content": "Two", "status": "in_progress"},
+    ]
+    kit = await bench(runs, hilum_plan, answers=[use("todo_write", todos=todos), pause(3.0) + say("ok")] + ["ok"] * 4)
+    half = kit.session.half(Runs)
+    identity = half.begin(Profile("x"), "Work.")
+    await trio.sleep(2)
+    assert half.status(identity)["progress"] == 0.5
+    result = await half.wait(identity)
+    assert result["done"] == ["One"]

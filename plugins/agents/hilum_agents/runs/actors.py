@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hilum import UsageError, data_folder
+from hilum import Profile, UsageError, data_folder
 from hilum.messages import writable
 
 from hilum_agents.runs import kept
@@ -23,11 +23,15 @@ class Actors:
 
     Args:
         session: The session.
+
+    Attributes:
+        joined: Names of agents that the user may prompt himself; what they are prompted with counts as started here.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._literal: Counter[str] = Counter()
+        self.joined: set[str] = set()
 
     # --- prompts ------------------------------------------------------------------------------------------------------
 
@@ -47,29 +51,33 @@ class Actors:
 
     # --- coming and going ---------------------------------------------------------------------------------------------
 
-    def enter(self, entry: Entry) -> Agent:
-        """See that the agent is there, as it is defined now and with what was said before.
+    def enter(self, profile: Profile, owner: str, *, keeps: bool) -> Agent:
+        """See that an agent is there, as it is defined now and with what was said before.
 
-        Raises:
-            UsageError: An agent of that name is at work on something that was not started here.
+        Args:
+            profile: What it is; its name is the agent's in the session.
+            owner: Name of the agent that started it, empty for the user.
+            keeps: Whether its conversation is one that outlives sessions.
         """
         agents, root = self._session.agents, self._session.workspace.root
-        agent = agents.get(entry.actor)
-        if agent is not None and agent.conversation.pending and agent.scope is not None:
-            raise UsageError(
-                f"The agent {entry.actor} is at work already.", code="E_BUSY", hint="Wait for it, or stop it."
-            )
+        agent = agents.get(profile.name)
+        if agent is not None and self.works(profile.name):
+            return agent  # it goes on as what it began
         messages = tuple(agent.conversation.messages) if agent else ()
-        fresh = agent is None or (agent.profile, agent.parent) != (entry.profile, entry.owner)
-        if entry.keeps:
-            known = kept.load(root, entry.actor)
+        fresh = agent is None or (agent.profile, agent.parent) != (profile, owner)
+        if keeps:
+            known = kept.load(root, profile.name)
             if known is not None and (agent is None or known.session != self._session.id):
                 messages, fresh = tuple(known.messages), True
-        if fresh:
-            agents.pop(entry.actor, None)
-            agent = self._session.add_agent(entry.profile, entry.owner, messages)
-        assert agent is not None
+        if agent is None or fresh:
+            agents.pop(profile.name, None)
+            agent = self._session.add_agent(profile, owner, messages)
         return agent
+
+    def works(self, name: str) -> bool:
+        """Whether an agent is at work, whoever started it."""
+        agent = self._session.agents.get(name)
+        return agent is not None and bool(agent.conversation.pending) and agent.scope is not None
 
     def keep(self, entry: Entry) -> str:
         """Write down the conversation of one that keeps it; gives what went wrong, empty for nothing."""

@@ -96,6 +96,14 @@ class Runs:
         self.scheduler.add(entry)
         return identity
 
+    def join(self, profile: Profile) -> Agent:
+        """Have a named agent in the session for the user to prompt, with the conversation that is kept of it.
+
+        What it is prompted with from now on has a status and a result like everything that is started.
+        """
+        self.scheduler.actors.joined.add(profile.name)
+        return self.scheduler.actors.enter(profile, "", keeps=True)
+
     async def profile(self, name: str) -> Profile:
         """Give what a defined agent is, as its file says now.
 

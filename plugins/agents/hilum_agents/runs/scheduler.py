@@ -145,7 +145,7 @@ class Scheduler:
         for lane, queue in list(self._queues.items()):
             most = self._settings.tasks_at_once if lane else self._settings.at_once
             while self._running[lane] < most:
-                entry = queue.take(lambda entry: entry.actor not in self._busy)
+                entry = queue.take(self._is_free)
                 if entry is None:
                     break
                 self._occupy(entry)
@@ -153,6 +153,9 @@ class Scheduler:
             self._tell_places(queue)
             if not queue:
                 del self._queues[lane]
+
+    def _is_free(self, entry: Entry) -> bool:
+        return entry.actor not in self._busy and not self.actors.works(entry.actor)
 
     def _occupy(self, entry: Entry) -> None:
         self._running[entry.lane] += 1
@@ -170,7 +173,7 @@ class Scheduler:
 
     async def _launch(self, entry: Entry) -> None:
         try:
-            self.actors.enter(entry)
+            self.actors.enter(entry.profile, entry.owner, keeps=entry.keeps)
             with self.actors.literal(entry.prompt):
                 run = await self._session.prompt(entry.prompt, agent=entry.actor)
             self.ledger.begun(entry, run.id)
@@ -208,8 +211,10 @@ class Scheduler:
             return
         if isinstance(item, ev.PluginEvent) and item.name.startswith("agents."):
             return
-        self._alive |= isinstance(item, ev.PromptQueued)
         self.ledger.apply(item)
+        if isinstance(item, ev.PromptQueued):
+            self._alive = True
+            self._adopt(item)
         entry = self.ledger.by_run.get(item.run) if item.run else None
         if entry is not None:
             cut_off = isinstance(item, ev.RunEnded) and item.state == "interrupted"
@@ -219,7 +224,21 @@ class Scheduler:
         if isinstance(item, ev.StopAsked | ev.RunEnded):
             self._stopped_with(item)
         if isinstance(item, ev.RunEnded):
+            self._pump()
             self.owners.wake(item.agent)
+
+    def _adopt(self, event: ev.PromptQueued) -> None:
+        """Take in what the user has prompted an agent with himself: it has begun already, and is watched like the others."""
+        if event.agent not in self.actors.joined or event.run in self.ledger.by_run:
+            return
+        profile = self._session.agents[event.agent].profile
+        entry = Entry(
+            id=event.run, agent=event.agent, actor=event.agent, prompt=event.text, keeps=True, profile=profile
+        )
+        self.note(records.QUEUED, **entry.queued())
+        known = self.ledger.entries[entry.id]
+        self.ledger.begun(known, event.run)
+        self._occupy(known)
 
     def _follow(self, entry: Entry, event: ev.AnyEvent) -> None:
         watch = self._watch(entry)

@@ -87,7 +87,8 @@ class Watch:
                 self._turn, self.seen = turn, ""
                 self._pieces.end()
                 self.step = f"Turn {turn} of {self._turns}: asks the model."
-                self._advance((turn - 1) / self._turns)
+                if not self.items:
+                    self._advance((turn - 1) / self._turns)
             case ev.ModelAnswered(message=message, usage=usage):
                 self.show(message.text[len(self.seen) :])
                 self._put(self._pieces.end())
