@@ -284,11 +284,10 @@ async def test_progress_is_that_of_the_todo_list(bench, autojump_clock):
     """One of two items is half."""
     import hilum_plan
 
-    todos = [
-        {"id": "a", "content": "One", "status": "completed"},
-        {"id": "b", "content": "Two", "status": "in_progress"},
-    ]
-    kit = await bench(runs, hilum_plan, answers=[use("todo_write", todos=todos), pause(3.0) + say("ok")] + ["ok"] * 4)
+    first = [{"id": "a", "content": "One", "status": "in_progress"}, {"id": "b", "content": "Two", "status": "pending"}]
+    then = [{"id": "a", "status": "completed"}, {"id": "b", "status": "in_progress"}]
+    work = [use("todo_write", todos=first), use("act"), use("todo_write", todos=then), pause(3.0) + say("ok")]
+    kit = await bench(runs, hilum_plan, TOOLS, answers=work + ["ok"] * 4)
     half = kit.session.half(Runs)
     identity = half.begin(Profile("x"), "Work.")
     await trio.sleep(2)
