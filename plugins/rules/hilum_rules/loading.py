@@ -19,6 +19,7 @@ from hilum_rules.places import Found, Where, dialect_of, in_one_line, where
 from hilum_rules.reading import Source, Stamp, Unread, read, stamp
 from hilum_rules.rule import Mode, Problem, Rule, RulesFile, RuleType
 from hilum_rules.sections import meaning, type_of
+from hilum_rules.subjects import completed
 
 if TYPE_CHECKING:
     from hilum_rules.checks import Check
@@ -220,7 +221,8 @@ class Loader:
             yield msgspec.structs.replace(rule, check=check, why=why)
 
     def _compile(self, rule: Rule) -> Judged:
-        key = rule.sentence, rule.hard, rule.folder, rule.enforce
+        title = "" if rule.lead else rule.section.rpartition(" > ")[2]
+        key = rule.sentence, title, rule.hard, rule.folder, rule.enforce
         if key not in self._compiled:
             from hilum_rules import checks
 
@@ -228,7 +230,9 @@ class Loader:
                 texts = [line.text for line in rule.enforce]
                 compiled, wrong = checks.compile_lines(texts, folder=rule.folder, sentence=rule.sentence)
             else:
-                compiled = checks.compile_rule(rule.sentence, hard=rule.hard, folder=rule.folder)
+                meanings = completed(rule.sentence, title)
+                made = [checks.compile_rule(text, hard=rule.hard, folder=rule.folder) for text in meanings]
+                compiled = next((one for one in made if one.check), made[0])
                 wrong = []
             self._compiled[key] = compiled.check, compiled.why, wrong
         return self._compiled[key]
