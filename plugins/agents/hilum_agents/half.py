@@ -187,7 +187,7 @@ class Agents:
         if missing := read_unknown(words, self.catalog.names):
             name, near = missing
             hint = f" Did you mean {near}?" if near else ""
-            self._session.note("agents.unknown", say=f"There is no agent {name!r}.{hint}", name=name, nearest=near)
+            self._session.note("agents.unknown", say=f"There is no agent {name!r}.{hint}", agent=name, nearest=near)
         return None
 
     @hookimpl
