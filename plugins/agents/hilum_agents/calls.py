@@ -93,7 +93,7 @@ def _patterns() -> tuple[tuple[re.Pattern[str], bool], ...]:
         # 使用/用 X …: only names with _ or - are no words of the language
         (rf"{polite}(?:使用|用)\s+(?P<name>{NAME}[_-][A-Za-z0-9_-]*)(?![\w./\\(=@:-])\s*[，,]?\s*{rest}", False),
         # @X …
-        (rf"@(?P<name>{NAME})(?:\s*[，,：:]\s*|\s+){rest}", False),
+        (rf"@(?P<name>{NAME})(?:\s*[，：]\s*|\s*[,:](?=[\s\u4e00-\u9fff])\s*|\s+){rest}", False),
         # use (the) X agent to …
         (rf"{polite}{use}\s+(?:the\s+|my\s+)?{name}\s+(?:sub-?)?agent\b(?!-)(?:\s+(?:to|for|on)\b)?{gap}{rest}", True),
         (rf"{polite}{use}\s+(?:the\s+)?(?:sub-?)?agent\s+{name}(?:\s+(?:to|for|on)\b){gap}{rest}", True),
@@ -123,6 +123,8 @@ def _readings(text: str) -> Iterator[tuple[str, str, bool]]:
 def _is_code(rest: str, next_line: bool) -> bool:
     """Whether what follows ``@name`` is what a decorator or an annotation stands before, and not a sentence."""
     first = rest.split("\n", 1)[0].rstrip()
+    if re.match(r"(?:async\s+)?def\s+\w+\s*\(|class\s+\w+\s*[({:]", first):
+        return True
     words = (
         "async def|def|class|function|public|private|protected|static|final|abstract|interface|enum|export|fun|val|var|let"
         "|const|import|void|override"

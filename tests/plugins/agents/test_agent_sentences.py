@@ -190,5 +190,11 @@ def test_no_text_is_too_odd(text):
 
 
 def test_long_texts_are_read_in_no_time():
-    for text in ("use " * 50_000, "@" + "a" * 199_000, "请" * 100_000, "用 " + "a-" * 90_000, "use the " + "a " * 90_000):
+    for text in (
+        "use " * 50_000,
+        "@" + "a" * 199_000,
+        "请" * 100_000,
+        "用 " + "a-" * 90_000,
+        "use the " + "a " * 90_000,
+    ):
         assert read_call(text, NAMES) is None
