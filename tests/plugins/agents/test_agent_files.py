@@ -11,6 +11,7 @@ from hilum_agents.definitions.loading import MOST_PROMPT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+SEARCH = ("search_files", "glob_search", "list_directory")
 EDIT = ("edit_file", "multi_edit")
 SHELL = ("run_terminal_cmd", "list_services", "read_service", "write_service", "stop_service")
 HEAD = "name: a\ndescription: d\n"
@@ -113,7 +114,7 @@ def test_sub_agents_are_limited(load):
         (".opencode/agents/a.md", "tools: {'*': false, read: true}", ("read_file",), ()),
         (".opencode/agents/a.md", "tools: {gh_*: false}", None, ("mcp__gh__*",)),
         (".opencode/agents/a.md", "permission: {edit: deny}", None, ("write_file", *EDIT, "delete_file")),
-        (".github/agents/a.agent.md", "tools: [read, search]", ("read_file", "search_files", "glob_search", "list_directory"), ()),
+        (".github/agents/a.agent.md", "tools: [read, search]", ("read_file", *SEARCH), ()),
         (".github/agents/a.agent.md", "tools: [edit]", ("write_file", *EDIT, "delete_file"), ()),
         (".github/agents/a.agent.md", "tools: ['gh/*', 'gh/list']", ("mcp__gh__*", "mcp__gh__list"), ()),
         (".github/agents/a.agent.md", "tools: ['search/codebase', 'edit/editFiles']",
@@ -175,7 +176,8 @@ def test_names(load, place, front, name, title):
     [
         ("You are an agent.", "no front matter"), ("", "no front matter"), ("---\n---\nDo it.", "no fields"),
         ("---\nname: a\ndescription: d\n---\n", "no prompt"), ("---\n- a\n- b\n---\nDo it.", "no f"),
-        ("---\nkind: remote\nname: a\ndescription: d\n---\nx", "remote agent"), ("---\ndescription: d\ndisable: true\n---\nx", "switched off"),
+        ("---\nkind: remote\nname: a\ndescription: d\n---\nx", "remote agent"),
+        ("---\ndescription: d\ndisable: true\n---\nx", "switched off"),
     ],
 )  # fmt: skip
 def test_what_does_not_load_says_why(tmp_path, text, why):
@@ -203,7 +205,8 @@ def test_a_huge_prompt_is_bounded_and_told(load, size):
         ("permissionMode: bypassPermissions", 4, "cannot widen its rights"), ("permissionMode: acceptEdits", 4, "cannot widen"),
         ("hooks: {PreToolUse: []}", 4, "not run"), ("isolation: worktree", 4, "ignored"), ("maxTurns: many", 4, "above 0"),
         ("maxTurns: -1", 4, "above 0"), ("limits: 5", 4, "none of them holds"), ("limits: {turn: 5}", 4, "no 'turn'"),
-        ("mcpServers: {gh: {command: x}}", 4, "are not started: gh"), ("permissions: {allow: [Bash]}", 4, "cannot allow itself"),
+        ("mcpServers: {gh: {command: x}}", 4, "are not started: gh"),
+        ("permissions: {allow: [Bash]}", 4, "cannot allow itself"),
         ("permissions: deny", 4, "deny and ask"), ("answer: poem", 4, "no form of answers"), ("kind: poem", 4, "is no kind"),
         ("permission: {edit: perhaps}", 4, "neither allow, ask nor deny"), ("name: b", 4, ""),
     ],
@@ -296,7 +299,8 @@ def test_nothing_makes_it_crash(tmp_path, data):
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(text.encode(errors="replace"))
     found = load_definition(file)
-    assert found.name and len(found.name) <= 64
+    assert found.name
+    assert len(found.name) <= 64
     assert all(1 <= each.line <= text.count("\n") + 2 and each.message for each in found.problems)
     if found.error:
         assert any(each.fatal for each in found.problems)

@@ -24,7 +24,9 @@ def run(tmp_path, capsys):
 
 def test_list_as_text_and_json(run):
     code, text = run()
-    assert code == 0 and "built in:" in text and "review" in text
+    assert code == 0
+    assert "built in:" in text
+    assert "review" in text
     listed = json.loads(run("list", "--json")[1])
     assert {each["name"] for each in listed} == {"explore", "review", "test", "doc", "refactor"}
     assert all(each["scope"] == "builtin" and each["title"] and each["description"] for each in listed)
@@ -36,7 +38,9 @@ def test_create_info_validate_delete(run, tmp_path):
     options = ["--title", "SQL: check", "--description", "Checks: SQL #1", "--model", "fast", "--tools", "Read,Grep"]
     code, text = run("create", "sql_check", *options, "--prompt", "You check SQL.")
     file = tmp_path / "project/.hilum/agents/sql_check.md"
-    assert code == 0 and str(file) in text and "off until" not in text  # the trust in the project is kept
+    assert code == 0
+    assert str(file) in text
+    assert "off until" not in text
     found = load_definition(file)
     assert (found.name, found.title, found.description, found.model) == (
         "sql_check",
@@ -51,8 +55,10 @@ def test_create_info_validate_delete(run, tmp_path):
         (),
     )
     info = json.loads(run("info", "SQL_check", "--json")[1])
-    assert info["tools"] == ["read_file", "search_files"] and info["allow"] == ["read_file", "search_files"]
-    assert "changed" in info["dates"] and info["path"] == str(file)
+    assert info["tools"] == ["read_file", "search_files"]
+    assert info["allow"] == ["read_file", "search_files"]
+    assert "changed" in info["dates"]
+    assert info["path"] == str(file)
     assert run("validate", "sql_check")[0] == 0
     with pytest.raises(UsageError, match="would be deleted"):
         run("delete", "sql_check")
@@ -85,7 +91,8 @@ def test_a_terminal_asks_for_what_is_missing(run, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     code, text = run("create")
-    assert code == 0 and "hilum trust" in text
+    assert code == 0
+    assert "hilum trust" in text
     found = load_definition(tmp_path / "project/.hilum/agents/helper.md")
     assert (found.description, found.prompt) == ("Helps with things.", "You are Helper. Helps with things.")
 
