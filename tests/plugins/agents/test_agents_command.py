@@ -75,10 +75,15 @@ def test_what_is_there_is_not_overwritten(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["create"], "needs a name"), (["create", "x"], "needs --description"), (["create", "X Y", "--description", "d"], "no name"),
-        (["info", "reveiw"], "no agent"), (["frob"], "no action"), (["delete", "review", "--yes"], "built in"), (["info"], "required"),
+        (["create"], "needs a name"),
+        (["create", "x"], "needs --description"),
+        (["create", "X Y", "--description", "d"], "no name"),
+        (["info", "reveiw"], "no agent"),
+        (["frob"], "no action"),
+        (["delete", "review", "--yes"], "built in"),
+        (["info"], "required"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_say_what_to_do(run, arguments, message):
     with pytest.raises(UsageError, match=message) as caught:
         run(*arguments)
@@ -101,13 +106,17 @@ def test_a_terminal_asks_for_what_is_missing(run, tmp_path, monkeypatch):
     ("text", "code", "said"),
     [
         ("---\nname: a\ndescription: d\ntools: Frob\n---\nx", 0, ["⚠ line 4", "filtered away", "leaves none"]),
-        ("---\nname: a\ndescription: d\ntools: {allow: [read_file, web_fetch], deny: [web_fetch]}\n---\nx", 0, ["⚠ tool web_fetch: filtered"]),
+        (
+            "---\nname: a\ndescription: d\ntools: {allow: [read_file, web_fetch], deny: [web_fetch]}\n---\nx",
+            0,
+            ["⚠ tool web_fetch: filtered"],
+        ),
         ("---\nname: a\ndescription: d\nmcpServers: [gh]\n---\nx", 0, ["⚠ server gh"]),
         ("---\nname: a\ndescription: d\n---\n", 1, ["✗ a ", "no prompt"]),
         ("---\nname: a\ndescription: d\ntools: []\n---\nx", 0, ["✓ tools: none, as the file says"]),
         ("x \x1b[31m", 1, ["no front matter"]),
     ],
-)  # fmt: skip
+)
 def test_validate(run, tmp_path, text, code, said):
     (tmp_path / "project/a.md").write_text(text)
     found, printed = run("validate", "a.md")
