@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import hilum
@@ -19,12 +20,13 @@ import trio
 from hilum import hookimpl, tool
 from hilum.discovery import entry_points
 from hilum.events import LayersSealed, ModelStarted, Trimmed
-from hilum.messages import AssistantMessage, Layer, Text, ToolCall
+from hilum.messages import AssistantMessage, Text, ToolCall
 from hilum_replay import WireRequest, serve
+from hilum_skills.chosen import keep
 
 APIS = {"chat": "/v1", "responses": "/v1", "anthropic": "", "gemini": "/v1beta"}
 RUNS, TURNS = 20, 15
-EDITS = {n * 24 + 5 for n in range(12)}
+EDITS = [n * 24 + 5 for n in range(12)]
 TRIMS = {7, 14}
 SUMMARY = "\n".join(
     f"## {name}\nWhat src/app.py needs.\n" for name in ("Goal", "Decisions", "Files", "Facts", "Open work")
@@ -37,8 +39,8 @@ async def look(number: int) -> str:
     return f"Saw {number}.\n" + "    total += value  # and so on, as files go\n" * (5 + number % 30)
 
 
-class Changing:
-    """Rules that are edited, skills that are switched, a todo list that moves on."""
+class Work:
+    """What the agent works with: a tool, and a todo list that moves on."""
 
     turn = 0
 
@@ -47,16 +49,29 @@ class Changing:
         return [look]
 
     @hookimpl
-    def build_prompt_layer(self):  # type: ignore[no-untyped-def]
-        edits = sum(edit <= self.turn for edit in EDITS)
-        rules = "Rules of the project.\n" + "Keep functions short.\n" * 40 + f"Edited {edits // 2} times."
-        skills = "Skills:\n" + "".join(f"- skill {n}: does something\n" for n in range(10 + (edits + 1) // 2 % 2))
-        return [Layer(40, "rules", rules), Layer(50, "skills", skills)]
-
-    @hookimpl
     def remind(self):  # type: ignore[no-untyped-def]
         self.turn += 1
         return f"Todo: item {self.turn // 4} is in progress." if self.turn % 4 == 0 else None
+
+
+def furnish(work: Path, own: Path) -> None:
+    """Write rules for the folder, and skills of the user."""
+    work.mkdir()
+    (work / "AGENTS.md").write_text("# Style\n" + "".join(f"- Keep functions of kind {n} short.\n" for n in range(40)))
+    for number in range(10):
+        skill = own / "skills" / f"skill-{number}"
+        skill.mkdir(parents=True)
+        text = f"---\nname: skill-{number}\ndescription: Does thing {number}.\n---\n" + "Do it step by step.\n" * 10
+        (skill / "SKILL.md").write_text(text)
+
+
+def edit(work: Path, number: int) -> None:
+    """Edit a rule, or switch a skill, in turns."""
+    if number % 2:
+        keep("disabled", "skill-3", present=number % 4 == 1)
+    else:
+        with (work / "AGENTS.md").open("a") as file:
+            file.write(f"- Rule {number} came later.\n")
 
 
 async def bodies_of(api: str) -> tuple[list[bytes], list[Any]]:
@@ -68,6 +83,8 @@ async def bodies_of(api: str) -> tuple[list[bytes], list[Any]]:
         if b"You summarize the earlier part" in server.bodies[-1]:
             return SUMMARY
         number += 1
+        if number in EDITS:
+            edit(work, EDITS.index(number))
         if number % TURNS == 0:
             return "Done."
         return AssistantMessage(
@@ -75,16 +92,17 @@ async def bodies_of(api: str) -> tuple[list[bytes], list[Any]]:
         )
 
     with tempfile.TemporaryDirectory() as folder:
-        os.mkdir(work := f"{folder}/work")
+        work, own = Path(folder, "work"), Path(folder, "own")
+        furnish(work, own)
         async with serve(script, keep=10_000) as server:
-            os.environ |= {"HILUM_DATA": f"{folder}/own", "HILUM_CONFIG": f"{folder}/own"}
+            os.environ |= {"HILUM_DATA": str(own), "HILUM_CONFIG": str(own), "HOME": folder}
             provider = {"base_url": server.url + APIS[api], "api": api}
             settings = {"model": "lab/m", "models.providers": {"lab": provider}, "turns": TURNS + 1}
             settings["models.models"] = {
                 "lab/m": {"window": 400_000}
             }  # so that only those trims come that are asked for
             async with (
-                hilum.open_kernel([*entry_points("hilum"), Changing()], settings=settings) as kernel,
+                hilum.open_kernel([*entry_points("hilum"), Work()], settings=settings) as kernel,
                 kernel.open_session(work) as session,
             ):
                 for run in range(RUNS):
@@ -108,7 +126,7 @@ def ordered(body: bytes) -> bytes:
     return "".join(json.dumps(part, ensure_ascii=False)[:-1] for part in (data.get("tools"), system, said)).encode()
 
 
-def kept(before: bytes, after: bytes) -> int:
+def prefix(before: bytes, after: bytes) -> int:
     """How many bytes of a request the next one begins with."""
     if after.startswith(before):
         return len(before)
@@ -143,7 +161,7 @@ async def main() -> None:
         assert len(why) == len(sent), (len(why), len(sent))
         total, same, inside, whole, broken, unexplained = 0, 0, 0, 0, Counter[str](), 0
         for number, (before, after) in enumerate(pairwise(sent), 1):
-            found = kept(before, after)
+            found = prefix(before, after)
             total, same = total + len(before), same + found
             if number % TURNS:
                 inside, whole = inside + len(before), whole + found

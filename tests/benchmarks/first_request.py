@@ -15,7 +15,10 @@ from hilum_replay import serve
 
 TIMES = 30
 BARE = """
-import os, trio, httpx
+import os, sys, trio
+
+sys.modules["httpx._main"] = None  # else click, which only development brings, makes httpx load its command line
+import httpx
 
 async def main():
     async with httpx.AsyncClient() as client:

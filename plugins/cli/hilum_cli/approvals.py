@@ -1,4 +1,4 @@
-"""Approvals on the terminal: the whole call is shown, and one question asked at a time."""
+"""Approvals and the agent's questions on the terminal: all of it is shown, and one thing asked at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import time
 import trio
 from hilum import Session, UsageError
 from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Event
+from hilum_plan import Question, question_asked, question_settled
 
+from hilum_cli import questions
 from hilum_cli.faces import Face
 from hilum_cli.progress import duration, parsed
 from hilum_cli.terminal import Out, is_terminal, line, neutral
@@ -25,7 +27,7 @@ def can_ask() -> bool:
 
 
 class Approver:
-    """Asks about calls, one after another, and answers the session.
+    """Asks about calls, and what agents ask, one after another, and answers the session.
 
     Args:
         session: Whose calls.
@@ -34,9 +36,9 @@ class Approver:
 
     def __init__(self, session: Session, face: Face) -> None:
         self._session, self._face = session, face
-        self._send, self._queue = trio.open_memory_channel[ApprovalAsked](float("inf"))
+        self._send, self._queue = trio.open_memory_channel[ApprovalAsked | Question](float("inf"))
         self._settled: set[str] = set()
-        self._open: ApprovalAsked | None = None
+        self._open: ApprovalAsked | Question | None = None
         self._scope = trio.CancelScope()
         self._err = Out(2)
 
@@ -44,9 +46,13 @@ class Approver:
         """Take an event: a new question, or the end of one."""
         if isinstance(event, ApprovalAsked):
             self._send.send_nowait(event)
+        elif question := question_asked(event):
+            self._send.send_nowait(question)
         elif isinstance(event, ApprovalAnswered):
             self._end(event.id)
-        elif isinstance(event, CallDone) and self._open and self._open.call.id == event.result.call_id:
+        elif settled := question_settled(event):
+            self._end(settled.id)
+        elif isinstance(event, CallDone) and self._open and _of_call(self._open) == event.result.call_id:
             self._end(self._open.id)
 
     def _end(self, identity: str) -> None:
@@ -59,16 +65,27 @@ class Approver:
         async for asked in self._queue:
             if asked.id in self._settled:
                 continue
-            if (asked.scope or asked.call.name) in self._session.grants:
+            if isinstance(asked, ApprovalAsked) and (asked.scope or asked.call.name) in self._session.grants:
                 self._answer(asked, True)
                 continue
             self._open, self._scope = asked, trio.CancelScope()
             with self._face.held():
                 with self._scope:
-                    await self._ask(asked)
+                    await (self._ask(asked) if isinstance(asked, ApprovalAsked) else self._ask_user(asked))
                 if self._scope.cancelled_caught:
                     self._err.say("\nIt is settled: the time is over, or the run ended.")
             self._open = None
+
+    async def _ask_user(self, asked: Question) -> None:
+        """Ask what an agent wants to know."""
+        self._err.say(questions.describe(asked, duration(max(asked.deadline - time.time(), 0))))
+        discard_typed()
+        while True:
+            self._err.put(b"Answer: ")
+            try:
+                return questions.give(self._session, asked, await read_line(0))
+            except UsageError as error:
+                self._err.say(neutral(str(error)))
 
     async def _ask(self, asked: ApprovalAsked) -> None:
         left = duration(max(asked.deadline - time.time(), 0))
@@ -96,6 +113,10 @@ class Approver:
             self._session.answer(asked.id, accepted, reason=reason, remember=remember)
         except UsageError as error:  # it ran out between the key and here
             self._err.say(neutral(error.message))
+
+
+def _of_call(asked: ApprovalAsked | Question) -> str:
+    return asked.call.id if isinstance(asked, ApprovalAsked) else asked.call
 
 
 def describe(asked: ApprovalAsked) -> str:

@@ -59,6 +59,9 @@ class Face:
     async def ended(self, end: RunEnded, session: str) -> None:
         """Show how the run ended. ``session`` is empty where it was not kept."""
 
+    async def advise(self, text: str) -> None:
+        """Say what the user can do next, after the end was shown."""
+
     def failed(self, error: HilumError) -> None:
         """Show an error that kept the run from starting, or broke it off."""
 
@@ -117,6 +120,10 @@ class PlainFace(TextFace):
 
     lingers = True
 
+    async def advise(self, text: str) -> None:
+        """Write it on standard error."""
+        await self.tell(text)
+
     async def opened(self, session: Session) -> None:
         """Say which session it is."""
         await super().opened(session)
@@ -165,7 +172,7 @@ def happening(item: Event) -> str:
         case UserNeeded():
             return f"! {line(item.message, 200)}"
         case PluginEvent(data={"say": str(said)}):
-            return "! " + neutral(said[:SAID])
+            return "· " + neutral(said[:SAID])
         case Trimmed():
             how = "the conversation was cut" if item.upto else "old results were shortened"
             return f"! {how} {TRIM_CAUSES[item.cause]} (about {item.before:,} tokens before)"

@@ -14,7 +14,7 @@ from hilum.errors import E_STOPPED, E_UNKNOWN
 from hilum.events import Delta, PluginEvent, RunEnded, StopAsked
 from hilum.store import MemoryStore
 
-from hilum_cli import exits
+from hilum_cli import exits, plans
 from hilum_cli.approvals import Approver, can_ask
 from hilum_cli.faces import Face
 from hilum_cli.run import LAST
@@ -136,7 +136,11 @@ class Headless:
                 self.stopping.stop = session.stop
                 await self._run(session, recorder)
                 self.stopping.stop = stop
-                await self._end()
+                if self.end is not None:
+                    self.end = plans.with_left(session, self.end)
+                    await self._end()
+                    if text := plans.next_step(session, self.end, bool(self.session)):
+                        await self.face.advise(text)
                 if self.face.lingers:
                     late.start_soon(self._show_late, session, session.journal.last)
         except UsageError:

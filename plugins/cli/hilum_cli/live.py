@@ -51,6 +51,10 @@ class LiveFace(TextFace):
                           redirect_stderr=False)  # fmt: skip
         self._live.start()
 
+    async def advise(self, text: str) -> None:
+        """Write it below the answer."""
+        await self.tell(text)
+
     async def tick(self) -> None:
         """Redraw until cancelled."""
         while True:

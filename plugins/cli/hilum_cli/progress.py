@@ -15,6 +15,7 @@ from hilum.events import (
     ModelFailed,
     ModelStarted,
     ModelUsed,
+    PluginEvent,
     PluginFault,
     RunEnded,
     RunStarted,
@@ -98,6 +99,7 @@ class Progress(msgspec.Struct):
         turns: Most turns of the run, for showing.
         calls: All calls by agent and id, in the order in which they were asked for.
         faults: Faults of plugins.
+        todos: How far the main agent's todo list is, as ``2/5``; empty without one.
     """
 
     turns: int = 0
@@ -109,6 +111,7 @@ class Progress(msgspec.Struct):
     calls: dict[tuple[str, str, int], CallView] = msgspec.field(default_factory=dict)
     faults: list[PluginFault] = msgspec.field(default_factory=list)
     retry: str = ""
+    todos: str = ""
     _turn_of: dict[str, int] = msgspec.field(default_factory=dict)
 
     def apply(self, event: Event) -> CallView | None:
@@ -143,6 +146,8 @@ class Progress(msgspec.Struct):
                 view.done, view.running, view.code = True, False, result.code
                 view.seconds, view.text = event.seconds, result.text
                 return view
+            case PluginEvent(name="plan.todos", agent="main", data={"progress": {"completed": done, "total": total}}):
+                self.todos = f"{done}/{total}" if total else ""
             case PluginFault():
                 self.faults.append(event)
             case RunEnded() if event.agent == "main":
@@ -161,6 +166,8 @@ class Progress(msgspec.Struct):
     def status(self) -> str:
         """One line: turn, tokens, cost, model, time."""
         parts = [f"turn {self.turn}/{self.turns}" if self.turns else f"turn {self.turn}", tokens(self.usage)]
+        if self.todos:
+            parts.insert(1, f"todo {self.todos}")
         if self.usage.cost is not None:
             parts.append(money(self.usage.cost))
         parts += [line(self.model, 50), duration(time.time() - self.began)]

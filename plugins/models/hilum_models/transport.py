@@ -5,6 +5,7 @@ httpx is imported at the first request, and only here.
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -168,6 +169,7 @@ class Transport:
         Raises:
             ModelError: ``connect``, ``broken`` or ``request``.
         """
+        _leave_out_command_line()
         import httpx
 
         try:
@@ -205,6 +207,15 @@ class Transport:
 
 
 _TIMEOUT: dict[str, float | None] = {"connect": CONNECT_TIMEOUT, "read": None, "write": None, "pool": None}
+
+
+def _leave_out_command_line() -> None:
+    """Keep httpx from loading its command line: where click and rich are installed that costs 40 ms, and nobody calls it."""
+    if "httpx" not in sys.modules:
+        sys.modules["httpx._main"] = None  # type: ignore[assignment]  # as if click were not installed
+        import httpx  # noqa: F401
+
+        del sys.modules["httpx._main"]
 
 
 def _failure(error: Exception, who: Who, url: str) -> ModelError:

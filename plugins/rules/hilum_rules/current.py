@@ -7,19 +7,21 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import attrs
+import msgspec
 from hilum import Workspace
 
-from hilum_rules.fields import patterns_of
-from hilum_rules.loading import Loader
 from hilum_rules.places import Found, Looking, Where, chain, dialect_of, is_folder
 from hilum_rules.reading import Stamp, stamp
 from hilum_rules.rule import Bundle, Mode, Problem, Rule, RulesFile
 from hilum_rules.settings import RulesSettings
+
+if TYPE_CHECKING:
+    from hilum_rules.loading import Loader
 
 MOST_LISTED = 200
 """Files that one pattern of the setting ``rules.files`` may give."""
@@ -27,8 +29,7 @@ MOST_FOLDERS = 400
 """Nested folders whose rules are kept in play."""
 
 
-@attrs.frozen
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """All rules at one moment.
 
     Attributes:
@@ -43,7 +44,7 @@ class Snapshot:
     active: tuple[RulesFile, ...] = ()
     bundle: Bundle = Bundle()
     problems: tuple[Problem, ...] = ()
-    numbers: dict[str, int] = attrs.field(factory=dict)
+    numbers: dict[str, int] = msgspec.field(default_factory=dict)
 
     def numbered(self) -> Iterator[tuple[str, RulesFile, Rule]]:
         """Give all rules with their numbers: ``2.5`` is the fifth of the second file."""
@@ -63,7 +64,6 @@ class Current:
 
     def __init__(self, where: Where, settings: RulesSettings, kind: str = "main") -> None:
         self.where, self.settings, self.kind = where, settings, kind
-        self.loader = Loader(where, settings.file_limit, settings.import_from)
         self.nested: dict[PurePosixPath, None] = {}
         self.playing: set[str] = set()
         self.touched: dict[str, None] = {}
@@ -71,9 +71,16 @@ class Current:
         self._stamps: dict[Path, Stamp | None] = {}
         self._matchers: dict[tuple[str, ...], Any] = {}
 
+    @cached_property
+    def loader(self) -> Loader:
+        """Reads files. Most folders have no rules, and need none of it."""
+        from hilum_rules.loading import Loader
+
+        return Loader(self.where, self.settings.file_limit, self.settings.import_from)
+
     def refresh(self, *, force: bool = False) -> bool:
         """Read again what changed on disk, if anything did; says whether rules did."""
-        if not force and not self._moved() and not self.loader.changed():
+        if not force and not self._moved() and not (self.snapshot.files and self.loader.changed()):
             return False
         before = self.snapshot.bundle.source_hash
         self._load()
@@ -88,21 +95,25 @@ class Current:
         found = [one for one in self._found(looking) if not self._skipped(one)]
         # Taken before the files are read: what changes meanwhile is seen at the next look.
         self._stamps = {folder: stamp(folder) for folder in looking.watched}
-        self.loader.begin()
-        read = self.loader.load(one for one in found if one.origin == "user")
-        files = [*read, *self.loader.texts(self.settings.text)]
-        files += self.loader.load(one for one in found if one.origin != "user")
-        files, kept_out = self._kept_out(files)
+        files, kept_out = self._read(found) if found or self.settings.text or self.snapshot.files else ([], [])
         numbers = self.snapshot.numbers
         for file in files:
             if file.rules:
                 numbers.setdefault(file.path, len(numbers) + 1)
         problems = [*looking.problems, *kept_out, *(problem for file in files for problem in file.problems)]
-        self.loader.end()
         # Set once and whole: a call may be judged by it while this thread is at work.
         new = Snapshot(tuple(files), (), Bundle(), tuple(dict.fromkeys(problems)), numbers)
         self._play(new.files, self.touched)
         self.snapshot = self._settled(new)
+
+    def _read(self, found: list[Found]) -> tuple[list[RulesFile], list[Problem]]:
+        """Read files, and take out those that rules keep out."""
+        self.loader.begin()
+        files = self.loader.load(one for one in found if one.origin == "user")
+        files += self.loader.texts(self.settings.text)
+        files += self.loader.load(one for one in found if one.origin != "user")
+        self.loader.end()
+        return self._kept_out(files)
 
     def _found(self, looking: Looking) -> Iterator[Found]:
         yield from looking.user(self.settings.homes)
@@ -139,12 +150,14 @@ class Current:
 
     def _kept_out(self, files: list[RulesFile]) -> tuple[list[RulesFile], list[Problem]]:
         """Take out the files that rules keep out of this kind of session."""
+        rules = [rule for file in files for rule in file.rules if rule.check is not None]
+        if not rules:
+            return files, []
         from hilum_rules import checks
 
-        rules = [rule for file in files for rule in file.rules if rule.check is not None]
         kept, problems = [], []
         for file in files:
-            why = checks.may_load(rules, file.path, self.kind) if rules and file.origin != "settings" else ""
+            why = checks.may_load(rules, file.path, self.kind) if file.origin != "settings" else ""
             if why:
                 problems.append(Problem(file.path, 0, f"Not read: {why}", fatal=True))
             else:
@@ -214,6 +227,8 @@ class Current:
         full = self.where.workspace / path
         if not full.is_relative_to(file.base):
             return False
+        from hilum_rules.fields import patterns_of
+
         return bool(self._matcher(tuple(patterns_of(file.globs))).match_file(full.relative_to(file.base).as_posix()))
 
     def _matcher(self, patterns: tuple[str, ...]) -> Any:
@@ -228,7 +243,7 @@ class Current:
         active = tuple(file for file in snapshot.files if file.mode is Mode.ALWAYS or file.path in self.playing)
         digest = hashlib.sha256("\n".join(f"{file.path} {file.source_hash}" for file in active).encode()).hexdigest()
         rules = tuple(rule for file in active for rule in file.rules)
-        return attrs.evolve(snapshot, active=active, bundle=Bundle(rules, digest, snapshot.problems))
+        return msgspec.structs.replace(snapshot, active=active, bundle=Bundle(rules, digest, snapshot.problems))
 
 
 def _names(file: RulesFile) -> set[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+import attrs
 from hilum import Workspace
 
 from hilum_rules.parsing import Draft, imports
@@ -93,8 +94,11 @@ class Importing:
             named = list(dict.fromkeys(imports(draft.content))) if found.dialect in _IMPORTING else []
             followed = [(name, self._one(name, draft, found, trail)) for name in named]
             inner = [(name, list(flat)) for name, flat in followed if flat is not None]
-            if not (inner and set(draft.content.split()) <= {f"@{name}" for name, _ in inner}):
-                yield draft, here.shown, here.titles
+            names = {f"@{name}" for name, _ in inner}
+            lines = [line for line in draft.content.split("\n") if not (names and {*line.split()} <= names)]
+            if any(lines):
+                kept = attrs.evolve(draft, content="\n".join(lines)) if inner else draft
+                yield kept, here.shown, here.titles
             for _, drafts in inner:
                 yield from drafts
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
+import msgspec
 from hilum import Workspace
 
 from hilum_rules.fields import Fields, read_fields
@@ -18,6 +19,7 @@ from hilum_rules.places import Found, Where, dialect_of, in_one_line, where
 from hilum_rules.reading import Source, Stamp, Unread, read, stamp
 from hilum_rules.rule import Mode, Problem, Rule, RulesFile, RuleType
 from hilum_rules.sections import meaning, type_of
+from hilum_rules.subjects import completed
 
 if TYPE_CHECKING:
     from hilum_rules.checks import Check
@@ -147,11 +149,13 @@ class Loader:
             found.shown, found.path, found.dialect, found.origin, found.folder, name=found.name, base=found.base
         )  # fmt: skip
         if isinstance(parsed, str):
-            return attrs.evolve(empty, problems=(Problem(found.shown, 0, f"Not read: {parsed}", fatal=True),))
+            return msgspec.structs.replace(
+                empty, problems=(Problem(found.shown, 0, f"Not read: {parsed}", fatal=True),)
+            )
         always = parsed.fields.mode is Mode.ALWAYS
         if twin := importing.twin(parsed, found, always):
             why = f"Its text is that of {twin}, which is read already: it stands once."
-            return attrs.evolve(empty, problems=(Problem(found.shown, 0, why),), source_hash=parsed.hash)
+            return msgspec.structs.replace(empty, problems=(Problem(found.shown, 0, why),), source_hash=parsed.hash)
         flat = list(importing.flat(parsed, found, always))
         return self._made(found, parsed, flat, importing.taken(), real=found.path)
 
@@ -214,10 +218,11 @@ class Loader:
             )
             check, why, wrong = self._compile(rule)
             problems += [Problem(path, rule.enforce[index].line, message) for index, message in wrong]
-            yield attrs.evolve(rule, check=check, why=why)
+            yield msgspec.structs.replace(rule, check=check, why=why)
 
     def _compile(self, rule: Rule) -> Judged:
-        key = rule.sentence, rule.hard, rule.folder, rule.enforce
+        title = "" if rule.lead else rule.section.rpartition(" > ")[2]
+        key = rule.sentence, title, rule.hard, rule.folder, rule.enforce
         if key not in self._compiled:
             from hilum_rules import checks
 
@@ -225,7 +230,9 @@ class Loader:
                 texts = [line.text for line in rule.enforce]
                 compiled, wrong = checks.compile_lines(texts, folder=rule.folder, sentence=rule.sentence)
             else:
-                compiled = checks.compile_rule(rule.sentence, hard=rule.hard, folder=rule.folder)
+                meanings = completed(rule.sentence, title)
+                made = [checks.compile_rule(text, hard=rule.hard, folder=rule.folder) for text in meanings]
+                compiled = next((one for one in made if one.check), made[0])
                 wrong = []
             self._compiled[key] = compiled.check, compiled.why, wrong
         return self._compiled[key]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-import attrs
+import msgspec
 from hilum import Workspace
 
 from hilum_rules.hidden import reveal
@@ -55,8 +55,7 @@ class Found(NamedTuple):
     base: Path | None = None
 
 
-@attrs.frozen
-class Where:
+class Where(msgspec.Struct, frozen=True):
     """The places of a workspace.
 
     Attributes:

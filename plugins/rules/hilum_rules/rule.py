@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-import attrs
+import msgspec
 
 if TYPE_CHECKING:
     from hilum_rules.checks import Check
@@ -35,8 +35,7 @@ class Mode(StrEnum):
     """When the user names them: ``@name``."""
 
 
-@attrs.frozen
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """What was not read as its author may have meant it.
 
     Attributes:
@@ -55,8 +54,7 @@ class Problem:
         return f"{self.path}:{self.line}: {self.message}" if self.line else f"{self.path}: {self.message}"
 
 
-@attrs.frozen
-class Enforce:
+class Enforce(msgspec.Struct, frozen=True):
     """A line with which an author attaches a check to a rule by hand: ``enforce: …``.
 
     Attributes:
@@ -68,8 +66,7 @@ class Enforce:
     text: str
 
 
-@attrs.frozen
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """One rule.
 
     Attributes:
@@ -117,8 +114,7 @@ class Rule:
         return self.content
 
 
-@attrs.frozen
-class RulesFile:
+class RulesFile(msgspec.Struct, frozen=True):
     """One file of rules, of any dialect, with what it imports.
 
     Attributes:
@@ -154,8 +150,7 @@ class RulesFile:
     base: Path | None = None
 
 
-@attrs.frozen
-class Bundle:
+class Bundle(msgspec.Struct, frozen=True):
     """All rules that hold, in order of precedence: later ones win.
 
     Attributes:

@@ -33,10 +33,10 @@ TITLES: tuple[tuple[RuleType, str], ...] = (
     ),
     (_HARD, r"\b(?:forbidden|prohibited|prohibitions?|never|must|mustn'?t|shall not|may not|not allowed|disallowed)\b"),
     (_HARD, r"\bmandatory\b|\bdo not\b|\bdon'?ts?\b|\bcannot\b|\brestrict(?:ed|ions?)\b|^(?:\w+ )?constraints?$"),
-    (_HARD, r"\bprotected (?:files|paths|branches)\b"),
+    (_HARD, r"\bprotected (?:files|paths|branches)\b|\bask (?:me |the user )?first\b|\bwhat not to do\b"),
     (
         _HARD,
-        r"安全|外部操作|外部动作|红线|禁止|严禁|不得|不准|不可|禁区|禁忌|底线|边界|硬性|硬约束|强制|必须|铁律|约束",
+        r"安全|外部操作|外部动作|红线|禁止|严禁|不得|不准|不可|禁区|禁忌|底线|边界|硬性|硬约束|切勿|请勿|先问|先询问|强制|必须|铁律|约束",
     ),
 )
 _NUMBER = re.compile(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-import attrs
+import msgspec
 from hilum import UsageError, config_folder
 
 from hilum_skills.chosen import Chosen, chosen_file, read_chosen
@@ -21,8 +21,7 @@ FOLDERS = (".hilum/skills", ".agents/skills", ".claude/skills")
 State = Literal["on", "off", "untrusted", "hidden", "broken"]
 
 
-@attrs.frozen
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A skill and whether the model gets it.
 
     Attributes:
@@ -43,8 +42,7 @@ class Entry:
     same: bool = False
 
 
-@attrs.frozen
-class Catalog:
+class Catalog(msgspec.Struct, frozen=True):
     """What was found.
 
     Attributes:
@@ -149,7 +147,7 @@ def _source(source: Source, clones: Clones) -> tuple[Found | None, list[Path]]:
     if source.kind == "folder":
         found = find_skills(Path(source.where), None, whole=True)
         if not os.path.lexists(source.where):
-            found = attrs.evolve(found, complaints=(f"There is no folder {source.where}.",))
+            found = msgspec.structs.replace(found, complaints=(f"There is no folder {source.where}.",))
         return found, []
     clone, watched = clones.find(source), [clones.watched(source)]
     if clone is None:
@@ -160,17 +158,17 @@ def _source(source: Source, clones: Clones) -> tuple[Found | None, list[Path]]:
         complaints.append(f"{source.text} has no skill{f' in {source.path}' if source.path else ''}.")
     name = (source.path or source.where.removesuffix("/").removesuffix(".git")).rpartition("/")[2]
     skills = tuple(
-        attrs.evolve(skill, name=name) if skill.name == clone.folder.name else _forgiven(skill, clone.folder)
+        msgspec.structs.replace(skill, name=name) if skill.name == clone.folder.name else _forgiven(skill, clone.folder)
         for skill in found.skills
     )
-    return attrs.evolve(found, skills=skills, complaints=tuple(complaints), watched=()), watched
+    return msgspec.structs.replace(found, skills=skills, complaints=tuple(complaints), watched=()), watched
 
 
 def _forgiven(skill: Skill, root: Path) -> Skill:
     """A skill at the top of a repository lies in a folder that is called after a commit; that says nothing."""
     if skill.folder != root:
         return skill
-    return attrs.evolve(
+    return msgspec.structs.replace(
         skill, problems=tuple(p for p in skill.problems if "differs from the folder's" not in p.message)
     )
 
@@ -180,16 +178,16 @@ def _judge(entries: Iterable[Entry], off: set[str], trusts: bool) -> Iterator[En
     for entry in entries:
         name = entry.skill.name
         if entry.skill.error:
-            yield attrs.evolve(entry, state="broken", reason=entry.skill.error)
+            yield msgspec.structs.replace(entry, state="broken", reason=entry.skill.error)
         elif name in off:
-            yield attrs.evolve(entry, state="off", reason="disabled")
+            yield msgspec.structs.replace(entry, state="off", reason="disabled")
         elif entry.kind == "project" and not trusts:
-            yield attrs.evolve(entry, state="untrusted", reason="the project is not trusted")
+            yield msgspec.structs.replace(entry, state="untrusted", reason="the project is not trusted")
         elif name in taken:
             first, mine = taken[name].skill, entry.skill
             same = (first.description, first.body) == (mine.description, mine.body)
             reason = f"{name} of {taken[name].source} comes first"
-            yield attrs.evolve(entry, state="hidden", reason=reason, same=same)
+            yield msgspec.structs.replace(entry, state="hidden", reason=reason, same=same)
         else:
             taken[name] = entry
             yield entry

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import attrs
+import msgspec
 from hilum import UsageError, config_folder
 
 FILE = "skills.toml"
 MOST_BYTES = 1_000_000
 
 
-@attrs.frozen
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True):
     """What stands in the file.
 
     Attributes:
@@ -33,11 +32,11 @@ def chosen_file() -> Path:
 
 def read_chosen() -> Chosen:
     """Read the file; where there is none, nothing is chosen. Blocks."""
-    import tomllib
-
     path = chosen_file()
     try:
         data = path.read_bytes()
+        import tomllib
+
         if len(data) > MOST_BYTES:
             raise ValueError("it is too long")
         table = tomllib.loads(data.decode())

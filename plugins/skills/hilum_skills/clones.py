@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
+import msgspec
 import trio
 from hilum import HilumError
 from hilum.errors import E_BUSY
@@ -43,8 +43,7 @@ def cache_folder() -> Path:
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "hilum"
 
 
-@attrs.frozen
-class Clone:
+class Clone(msgspec.Struct, frozen=True):
     """A fetched commit.
 
     Attributes:
@@ -62,15 +61,14 @@ class Clone:
     new: bool = False
 
 
-@attrs.frozen
-class Clones:
+class Clones(msgspec.Struct, frozen=True):
     """All repositories that were fetched.
 
     Args:
         root: The folder they are in.
     """
 
-    root: Path = attrs.field(factory=lambda: cache_folder() / "skills")
+    root: Path = msgspec.field(default_factory=lambda: cache_folder() / "skills")
 
     def find(self, source: Source) -> Clone | None:
         """Give what was fetched for a source, from the disk alone; nothing if it was not. Blocks."""
@@ -110,7 +108,7 @@ class Clones:
                 if known is not None and (not update or known.at >= begun):
                     return known
                 if known is not None and await git.newest(source, self.root) == known.commit:
-                    await trio.to_thread.run_sync(self._note, source, attrs.evolve(known, at=time.time()))
+                    await trio.to_thread.run_sync(self._note, source, msgspec.structs.replace(known, at=time.time()))
                     return known
                 return await self._fetch(source, git, progress)
         except OSError as error:

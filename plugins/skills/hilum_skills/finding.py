@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import attrs
+import msgspec
 
 from hilum_skills.skill import FILE, Skill, find_file, load_skill
 
@@ -15,8 +15,7 @@ _SKIPPED = {".git", "node_modules", "__pycache__", ".venv"}
 _README = ("readme.md", "readme.markdown", "readme.txt", "readme")
 
 
-@attrs.frozen
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """The skills of a folder.
 
     Attributes:
@@ -113,4 +112,4 @@ def _readme(root: Path) -> Path | None:
 
 def _named(skill: Skill, root: Path) -> Skill:
     """A README is called like its folder; that of a fetched commit, like nothing: the caller names it."""
-    return attrs.evolve(skill, name=root.name) if not skill.fields.get("name") else skill
+    return msgspec.structs.replace(skill, name=root.name) if not skill.fields.get("name") else skill

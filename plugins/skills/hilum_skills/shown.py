@@ -27,7 +27,8 @@ def row(entry: Entry) -> str:
     if len(description) > MOST_DESCRIPTION:
         description = description[: MOST_DESCRIPTION - 1] + "…"
     by_user = "" if skill.by_model else "; only when you name it"
-    problems = f"; {len(skill.problems)} problems" if skill.problems and not skill.error else ""
+    count = 0 if skill.error else len(skill.problems)
+    problems = f"; {count} problem{'s' * (count > 1)}" if count else ""
     return f"  {skill.name}  [{_STATES[entry.state]}{by_user}{problems}]{why}\n      {description}".rstrip()
 
 

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-import attrs
+import msgspec
 from hilum_frontmatter import Document, Problem, flag, names, read, text
 
 FILE = "SKILL.md"
@@ -18,8 +18,7 @@ LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_COMPATIBILITY = 64, 1024, 500
 _SKIPPED = {".git", "node_modules", "__pycache__"}
 
 
-@attrs.frozen
-class Skill:
+class Skill(msgspec.Struct, frozen=True):
     """A skill as it was read.
 
     Attributes:
@@ -37,8 +36,8 @@ class Skill:
     name: str
     description: str
     file: Path
-    body: str = attrs.field(default="", repr=False)
-    fields: dict[str, object] = attrs.field(factory=dict, repr=False)
+    body: str = ""
+    fields: dict[str, object] = msgspec.field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     error: str = ""
     allowed_tools: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Literal, NoReturn
 from urllib.parse import unquote, urlsplit
 
-import attrs
+import msgspec
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS
 
@@ -19,8 +19,7 @@ _LOOPBACK = r"localhost|127(\.\d{1,3}){3}|\[::1\]"
 _HINT = "For example: owner/name, owner/name/path@v1, https://host/name.git@main#path, or a folder such as ./skills."
 
 
-@attrs.frozen
-class Source:
+class Source(msgspec.Struct, frozen=True):
     """A repository or a folder with skills.
 
     Attributes:
@@ -70,7 +69,7 @@ def parse_source(text: str) -> Source:
         user, _, rest = text.partition("@")
         host, _, path = rest.partition(":")
         source = _address(f"ssh://{user}@{host}/{path.lstrip('/')}")
-        return attrs.evolve(source, text=text)
+        return msgspec.structs.replace(source, text=text)
     match = re.fullmatch(rf"({_OWNER})(/[^@]+)?(@.+)?", text)
     if match is None:
         _refuse(text, "it is neither a repository nor a folder")

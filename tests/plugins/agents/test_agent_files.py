@@ -87,6 +87,7 @@ def test_limits_have_defaults(load):
         ("tools: mcp__gh", ("mcp__gh__*",), ""), ("tools: Task", ("task",), ""), ("tools: Agent(x, y)", ("task",), ""),
         ("tools: Read, Frobnicate", ("read_file", "Frobnicate"), "'Frobnicate' is not known"),
         ("tools: NotebookEdit", (), "nothing that does"), ("tools: [Read, {a: b}]", ("read_file",), "must be a list of names"),
+        ("allowed-tools: Read", ("read_file",), "is taken for it"),
         ("tools: Read, ...", ("read_file",), "no name of a tool"), ("tools: network", (), "'network' is not known"),
     ],
 )  # fmt: skip

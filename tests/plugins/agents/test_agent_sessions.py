@@ -6,6 +6,7 @@ import hilum_agents
 import hilum_files
 import hilum_shell
 import pytest
+from hilum import Profile
 from hilum.events import CallDone, PluginEvent
 from hilum.messages import NoteMessage
 from hilum.testing import open_bench, say, use
@@ -161,6 +162,17 @@ async def test_permissions_hold_at_the_call(opened):
         assert [each.result.code for each in bench.of(CallDone)] == ["E_DENIED", ""]
         assert (bench.workspace / "docs/x").exists()
         assert not (bench.workspace / "src/x").exists()
+
+
+async def test_permissions_hold_for_an_agent_that_nobody_called_in_this_process(opened):
+    """As in a session that is resumed: the agent is there, and its file is still to be read."""
+    front = "permissions: {deny: ['write_file']}\nanswer: explore"
+    answers = [use("write_file", path="x", content="y"), "No.", "No.", "No.", "No."]
+    async with opened(user={"helper": agent("helper", front)}, answers=answers) as bench:
+        bench.session.add_agent(Profile("helper"))
+        ended = await bench.run("write it", agent="helper")
+        assert bench.of(CallDone)[0].result.code == "E_DENIED"
+        assert ended.state == "partial_success"
 
 
 async def test_agents_of_an_untrusted_project_are_told_and_off(opened):

@@ -8,8 +8,7 @@ from pathlib import Path
 import attrs
 import hilum_prompt
 import pytest
-from hilum import Mode
-from hilum.context import tokens
+from hilum import Mode, estimate
 from hilum_prompt.meta import meta
 from hilum_prompt.modes import MODES, mode_text
 
@@ -163,7 +162,7 @@ def test_the_same_state_gives_the_same_bytes(mode):
 
 def test_the_prompt_is_short():
     """Meta 600 tokens, all layers together 1,600 at most, by the estimate the kernel budgets with."""
-    sizes = {layer.name: tokens(len(layer.text.encode())) for layer in layers()}
+    sizes = {layer.name: estimate(layer.text) for layer in layers()}
     assert sizes["meta"] <= 600, sizes
     assert sum(sizes.values()) <= 1_600, sizes
 

@@ -189,6 +189,49 @@ def test_imports_stand_in_their_places_with_their_own_lines(put: Put, current: R
     assert not told(rules)
 
 
+def test_a_line_that_is_an_import_is_no_part_of_the_rule_above_it(put: Put, current: Read) -> None:
+    put(
+        {"AGENTS.md": "- Short functions, see @more.md for why.\n@more.md\n", "more.md": "- Long ones hide mistakes.\n"}
+    )
+    assert sentences(current()) == ["Short functions, see @more.md for why.", "Long ones hide mistakes."]
+
+
+@pytest.mark.parametrize(
+    ("title", "item", "says"),
+    [
+        ("## Never", "Push to `main`", "`git push`"),
+        ("**Ask first:**", "Running `npm publish`", "asks before the command `npm publish`"),
+        (
+            "## MEMORY.md - long-term memory",
+            "**ONLY load in main session** (direct chats)",
+            "MEMORY.md in shared, headless",
+        ),
+        ("## MEMORY.md - long-term memory", "**DO NOT load in shared contexts** (group chats)", "MEMORY.md in shared"),
+        ("## 禁止", "修改 `a.yaml`", "writing a.yaml"),
+    ],
+)
+def test_a_title_completes_what_stands_below_it(put: Put, current: Read, title: str, item: str, says: str) -> None:
+    put({"AGENTS.md": f"# Team\n\n{title}\n\n- {item}\n"})
+    (rule,) = current().snapshot.bundle.rules
+    assert rule.check is not None
+    assert says in rule.why
+
+
+@pytest.mark.parametrize(
+    ("title", "item"),
+    [
+        ("Never mind", "Push to `main`"),
+        ("Style of MEMORY.md and NOTES.md", "ONLY load in main session"),
+        ("Memory", "ONLY load in main session"),
+        ("Always", "Push to `main`"),
+    ],
+)
+def test_another_title_completes_nothing(put: Put, current: Read, title: str, item: str) -> None:
+    put({"AGENTS.md": f"# Team\n\n## {title}\n\n- {item}\n"})
+    (rule,) = current().snapshot.bundle.rules
+    assert rule.check is None
+
+
 def test_a_cycle_of_imports_ends_and_is_told(put: Put, current: Read) -> None:
     put({"AGENTS.md": "- one\n\n@b.md\n", "b.md": "- two\n\n@AGENTS.md @b.md\n"})
     rules = current()

@@ -75,13 +75,13 @@ class RecentEdits(Source[list[tuple[Text, str]]]):
 
 def _repository(root: str) -> str:
     """Give the top folder of the repository that a folder is in, if Git can look at it without running what it names."""
-    from hilum_guard import repository_doubt
-
     folder = root
     while not os.path.lexists(os.path.join(folder, ".git")):
         if folder == os.path.dirname(folder):
             return ""
         folder = os.path.dirname(folder)
+    from hilum_guard import repository_doubt  # reads commands, too: not where there is no repository
+
     return "" if repository_doubt(root) else folder
 
 

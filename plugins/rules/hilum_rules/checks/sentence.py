@@ -80,7 +80,7 @@ def _MARKERS() -> re.Pattern[str]:
 @cache
 def _STRONG() -> re.Pattern[str]:
     words = (
-        r"\b(NEVER|MUST NOT|DO NOT|DON'T|DON’T|FORBIDDEN|PROHIBITED)\b|(?i:\b(must never|must not|never ever|under no"
+        r"\b(NEVER|MUST NOT|DO NOT|DON'T|DON’T|FORBIDDEN|PROHIBITED|ONLY)\b|(?i:\b(must never|must not|never ever|under no"
         r" circumstances|(?:strictly|absolutely) (?:forbidden|prohibited)|(?:is|are) (?:forbidden|prohibited)|you may not"
         r"|must always|must ask|must be asked)\b)"
     )

@@ -1,0 +1,48 @@
+"""What is typed at a question of an agent's."""
+
+import pytest
+from hilum import UsageError
+from hilum_cli.questions import describe, read
+from hilum_plan import Question
+
+ONE = Question("q", "main", "c", "Which?", ("first", "second", "third"))
+MANY = Question("q", "helper\x1b", "c", "Which?", ("first", "second", "third"), multiple=True)
+FREE = Question("q", "main", "c", "Why?")
+
+
+@pytest.mark.parametrize(
+    ("asked", "typed", "answers"),
+    [
+        (ONE, "2\n", ("second",)),
+        (ONE, " 3 ", ("third",)),
+        (ONE, "\n", ("first",)),
+        (ONE, "\x04", ()),
+        (ONE, "second, but quickly\n", ("second, but quickly",)),
+        (ONE, "2nd\n", ("2nd",)),
+        (ONE, "-1\n", ("-1",)),
+        (MANY, "1,3\n", ("first", "third")),
+        (MANY, "3 1 \n", ("third", "first")),
+        (MANY, "\n", ("first",)),
+        (FREE, "7\n", ("7",)),
+        (FREE, "\n", ()),
+        (FREE, "\x04", ()),
+    ],
+)
+def test_what_is_typed_is_numbers_or_a_text(asked, typed, answers):
+    assert read(asked, typed) == answers
+
+
+@pytest.mark.parametrize("typed", ["0", "4", "1,4", "999"])
+def test_a_number_that_no_option_has_is_asked_for_again(typed):
+    with pytest.raises(UsageError, match="from 1 to 3"):
+        read(MANY, typed)
+
+
+def test_a_question_says_who_asks_and_what_can_be_typed():
+    assert describe(ONE, "5 min") == (
+        "\n── The agent asks:\n   Which?\n   1. first\n   2. second\n   3. third\n"
+        "a number, or an answer of your own · Enter, or no answer in 5 min: 1"
+    )
+    assert "The agent helper\\x1b asks" in describe(MANY, "1 s")
+    assert "numbers (1,2)" in describe(MANY, "1 s")
+    assert describe(FREE, "9 s").endswith("Enter, or no answer in 9 s: the agent decides")
