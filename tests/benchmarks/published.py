@@ -15,11 +15,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from hilum_agents import load_definition
 from hilum_frontmatter import read
 from hilum_rules.loading import load_rules
 from hilum_skills import load_skill
 
-KINDS = ("skills", "mdc", "rules", "other")
+KINDS = ("skills", "mdc", "rules", "agents", "other")
 RULES = re.compile(
     r"(?:^|/)(?:agents(?:\.override|\.local)?\.md|claude(?:\.local)?\.md|gemini\.md|\.?cursorrules|\.windsurfrules|\.clinerules"
     r"|copilot-instructions\.md|[^/]*\.instructions\.md|\.claude/rules/.*\.md)$",
@@ -47,6 +48,8 @@ def kind_of(path: Path) -> str:
         return "mdc"
     if RULES.search(name):
         return "rules"
+    if path.suffix == ".md" and ("agents" in path.parts or name.endswith(".agent.md")):
+        return "agents"
     return "other" if path.suffix == ".md" else ""
 
 
@@ -55,6 +58,9 @@ def reading(path: Path, kind: str) -> Reading:
     document = read(path.read_bytes(), raw=("globs", "description", "alwaysApply", "paths", "applyTo"))
     if kind == "other":
         return Reading(document.body, document.fields, [(each.line, each.message) for each in document.problems])
+    if kind == "agents":
+        agent = load_definition(path)
+        return Reading(agent.prompt, agent.fields, [(each.line, each.message) for each in agent.problems], agent.error)
     if kind == "skills":
         skill = load_skill(path)
         return Reading(skill.body, skill.fields, [(each.line, each.message) for each in skill.problems], skill.error)

@@ -44,7 +44,8 @@ _YES = re.compile(
     re.IGNORECASE,
 )
 _NO = re.compile(
-    r"\b(?:no|not|don'?t|do not|never|stop|wait|nothing|none|cancel|instead of doing|why|what|how)\b|[?？]|不要|不用|不行|别|先不|等等|取消|为什么",
+    r"\b(?:no|not|don'?t|do not|never|stop|wait|nothing|none|cancel|why|what|how)\b|[?？]"
+    r"|不要|不用|不行|别|先不|等等|取消|为什么",
     re.IGNORECASE,
 )
 

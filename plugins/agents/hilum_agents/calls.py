@@ -13,8 +13,8 @@ from functools import cache
 import attrs
 
 NAME = r"[A-Za-z][A-Za-z0-9_-]*"
-MOST_TEXT = 200_000
-"""Characters of a prompt that is looked at; a longer one is no sentence."""
+MOST_HEAD = 400
+"""Characters in which a call must begin; what is to be done may be of any length."""
 
 
 _NO_NAMES = frozenset("the a an this that my your our any another an one no every some which what it".split())
@@ -82,7 +82,7 @@ def complete_name(text: str, names: Collection[str]) -> list[str]:
 def _patterns() -> tuple[tuple[re.Pattern[str], bool], ...]:
     """Pairs of a pattern and whether nothing but a call looks like that. Made at first use."""
     agent = r"(?:agent|sub-?agent|智能体|代理|助手)"
-    rest = r"(?P<prompt>.+)"
+    rest = r"(?P<prompt>.)"  # where it begins
     gap = r"[\s，,：:]*"
     polite = r"(?:please\s+|can\s+you\s+|could\s+you\s+|请|麻烦(?:你)?|帮我|请帮我)?\s*"
     name = rf"[@“\"'`「]?(?P<name>{NAME})[”\"'`」]?"
@@ -93,7 +93,7 @@ def _patterns() -> tuple[tuple[re.Pattern[str], bool], ...]:
         # 使用/用 X …: only names with _ or - are no words of the language
         (rf"{polite}(?:使用|用)\s+(?P<name>{NAME}[_-][A-Za-z0-9_-]*)(?![\w./\\(=@:-])\s*[，,]?\s*{rest}", False),
         # @X …
-        (rf"@(?P<name>{NAME})(?:\s*[，,：:]\s*|\s+){rest}", False),
+        (rf"@(?P<name>{NAME})(?:\s*[，：]\s*|\s*[,:](?=[\s\u4e00-\u9fff])\s*|\s+){rest}", False),
         # use (the) X agent to …
         (rf"{polite}{use}\s+(?:the\s+|my\s+)?{name}\s+(?:sub-?)?agent\b(?!-)(?:\s+(?:to|for|on)\b)?{gap}{rest}", True),
         (rf"{polite}{use}\s+(?:the\s+)?(?:sub-?)?agent\s+{name}(?:\s+(?:to|for|on)\b){gap}{rest}", True),
@@ -106,14 +106,14 @@ def _patterns() -> tuple[tuple[re.Pattern[str], bool], ...]:
 def _readings(text: str) -> Iterator[tuple[str, str, bool]]:
     """Give the ways to read a prompt as a call: name, what to do, and whether it can hardly mean anything else."""
     text = text.strip()
-    if not text or text[0] in "!/" or len(text) > MOST_TEXT:
+    if not text or text[0] in "!/":
         return
     at_first_line = text.split("\n", 1)[0]
     for pattern, certain in _patterns():
-        match = pattern.fullmatch(text)
+        match = pattern.match(text[:MOST_HEAD])
         if match is None or match.end("name") > len(at_first_line):
             continue
-        name, prompt = match["name"].casefold().rstrip("-_"), match["prompt"].strip()
+        name, prompt = match["name"].casefold().rstrip("-_"), text[match.start("prompt") :].strip()
         between = text[match.end("name") : match.start("prompt")]
         if name in _NO_NAMES or not re.search(r"\w", prompt) or (text[0] == "@" and _is_code(prompt, "\n" in between)):
             continue
@@ -123,6 +123,8 @@ def _readings(text: str) -> Iterator[tuple[str, str, bool]]:
 def _is_code(rest: str, next_line: bool) -> bool:
     """Whether what follows ``@name`` is what a decorator or an annotation stands before, and not a sentence."""
     first = rest.split("\n", 1)[0].rstrip()
+    if re.match(r"(?:async\s+)?def\s+\w+\s*\(|class\s+\w+\s*[({:]", first):
+        return True
     words = (
         "async def|def|class|function|public|private|protected|static|final|abstract|interface|enum|export|fun|val|var|let"
         "|const|import|void|override"

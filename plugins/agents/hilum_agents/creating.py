@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from hilum_agents.managing import Desk
 
 AUTHOR = """\
-You write the instructions of a coding agent, as its system prompt, from one sentence of the user. Address the agent as "you". Say
-what it is for, how it works step by step, what it must not do, what it looks at before it says something, and what its answer
-must contain. Be concrete and short: 120 to 300 words, Markdown, no title, no front matter, no code fence around it. Write in the
-language of the sentence. Give only the instructions."""
+You write the instructions of a coding agent, as its system prompt, from one sentence of the user. Address the agent as "you".
+Say what it is for, how it works step by step, what it must not do, what it looks at before it says something, and what its
+answer must contain. Be concrete and short: 120 to 300 words, Markdown, no title, no front matter, no code fence around it.
+Write in the language of the sentence. Give only the instructions."""
 
 
 async def create(options: Namespace, desk: Desk) -> Path:
@@ -41,7 +41,7 @@ async def create(options: Namespace, desk: Desk) -> Path:
     name = _name(options.name or _asked(desk, "Name (a-z, 0-9, _ and -):", "a name"))
     folder = _folder(options.scope or "project", desk)
     path = folder / f"{name}.md"
-    if os.path.lexists(path):
+    if await trio.to_thread.run_sync(os.path.lexists, path):
         raise UsageError(f"There is an agent {name} already: {path}.", hint="Edit that file, or choose another name.")
     description = options.description or options.about
     description = description or _asked(desk, "What does it do, and when is it used?", "--description or --about")

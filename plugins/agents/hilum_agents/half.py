@@ -138,10 +138,18 @@ class Agents:
 
     def of(self, agent: Agent) -> Definition | None:
         """Give the definition that an agent is held to, ``None`` for one that has none."""
-        if agent.name not in self._bound and agent.name != "main":
-            entry = self.catalog.get(agent.profile.name)  # it was resumed
-            return entry.definition if entry is not None and entry.state == "on" else None
-        return self._bound.get(agent.name)
+        if agent.name in self._bound or agent.name == "main":
+            return self._bound.get(agent.name)
+        entry = self.catalog.get(
+            agent.profile.name
+        )  # it was resumed, and what narrows it holds whatever became of its file
+        return None if entry is None or entry.definition.error else entry.definition
+
+    async def _held(self, agent: Agent) -> Definition | None:
+        """As ``of``, once the agents are known: a run that is resumed is not called anew."""
+        if not self._found and agent.name not in self._bound and agent.name != "main":
+            await self.refresh()
+        return self.of(agent)
 
     @contextmanager
     def as_text(self) -> Iterator[None]:
@@ -196,13 +204,13 @@ class Agents:
         if missing := read_unknown(words, self.catalog.names):
             name, near = missing
             hint = f" Did you mean {near}?" if near else ""
-            self._session.note("agents.unknown", say=f"There is no agent {name!r}.{hint}", name=name, nearest=near)
+            self._session.note("agents.unknown", say=f"There is no agent {name!r}.{hint}", agent=name, nearest=near)
         return None
 
     @hookimpl
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Hold a call to the permissions of the agent's own file; refactor proposes before it changes anything."""
-        definition = self.of(agent)
+        definition = await self._held(agent)
         if definition is None:
             return None
         from hilum_agents import answers
@@ -218,7 +226,7 @@ class Agents:
     @hookimpl
     async def check_answer(self, agent: Agent, message: AssistantMessage) -> str | None:
         """Hold an answer to the form that the agent's file names."""
-        definition = self.of(agent)
+        definition = await self._held(agent)
         if definition is None or not definition.answer:
             return None
         from hilum_agents import answers

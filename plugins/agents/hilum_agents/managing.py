@@ -220,8 +220,7 @@ async def _validate(argv: list[str], desk: Desk) -> int:
 
 
 async def _named(name: str, desk: Desk) -> Entry:
-    path = Path(os.path.expanduser(name))
-    path = path if path.is_absolute() else desk.workspace / path
+    path = desk.workspace / Path(name)  # an absolute one stays as it is
     if name.endswith(".md") or os.sep in name:
         return Entry(await trio.to_thread.run_sync(load_definition, path), "a file")
     return await desk.entry(name)

@@ -51,7 +51,8 @@ def row(entry: Entry) -> str:
     state = f"  [{'; '.join(marks)}]" if marks else ""
     model = definition.model or "session's model"
     why = f"\n      {entry.reason}" if entry.reason else ""
-    return f"  {definition.name}  {definition.title}  ({definition.scope}, {model}){state}\n      {_short(definition.description)}{why}"
+    head = f"  {definition.name}  {definition.title}  ({definition.scope}, {model}){state}"
+    return f"{head}\n      {_short(definition.description)}{why}"
 
 
 def _short(text: str) -> str:

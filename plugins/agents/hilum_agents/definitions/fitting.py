@@ -47,11 +47,14 @@ def fit_tools(document: Document, dialect: Dialect, tell: Tell) -> Fitted:
     fields = document.fields
     allowed, denied = _Entries(), _Entries()
     allow: list[str] | None = None
-    value = fields.get("tools")
+    key = next((key for key in ("tools", "allowed-tools", "allowedTools", "allowed_tools") if key in fields), "tools")
+    if key != "tools":
+        tell(key, f"What an agent may use stands in tools; {key} is taken for it.")
+    value = fields.get(key)
     if isinstance(value, dict):
         allow = _mapping(value, dialect, allowed, denied, tell)
-    elif (entries := _listed(document, "tools", tell)) is not None:
-        _take(entries, dialect, allowed, lambda message: tell("tools", message))
+    elif (entries := _listed(document, key, tell)) is not None:
+        _take(entries, dialect, allowed, lambda message: tell(key, message))
         allow = None if "*" in allowed.names else allowed.names
     for key in ("disallowedTools", "disallowed-tools", "disallowed_tools", "excludeTools"):
         if (entries := _listed(document, key, tell)) is not None:

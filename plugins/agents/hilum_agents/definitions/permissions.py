@@ -83,7 +83,7 @@ def read_opencode(value: object, tell: Tell) -> list[Permission]:
             continue  # the guard asks for these anyway
         tools, warning = ours(str(name), "opencode", deny=True)
         if str(name) == "edit":
-            tools = ("write_file", *tools)
+            tools = tuple(dict.fromkeys(("write_file", *tools)))
         if warning:
             tell(warning)
         for pattern, word in (given if isinstance(given, dict) else {"*": given}).items():

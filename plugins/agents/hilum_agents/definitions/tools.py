@@ -36,8 +36,8 @@ _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("grep grepsearch searchfilecontent ripgrep textsearch findtestfiles usages", ("search_files",)),
     ("glob globsearch filesearch find", ("glob_search",)),
     ("search codebase searchresults listcodeusages semanticsearch codesearch", _SEARCH),
-    ("bash runshellcommand shell execute terminal runcommands runcommand runinterminal runtasks runtests runtask createandruntask"
-     " testfailure powershell", _SHELL),
+    ("bash runshellcommand shell execute terminal runcommands runcommand runinterminal runtasks runtests runtask"
+     " createandruntask testfailure powershell", _SHELL),
     ("bashoutput terminallastcommand getterminaloutput terminalselection", ("read_service", "list_services")),
     ("killshell killbash", ("stop_service",)),
     ("webfetch fetch openfetch openwebsite", ("web_fetch",)),
@@ -53,8 +53,8 @@ _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 _TABLE = {word: ours for words, ours in _ROWS for word in words.split()}
 _NO_COUNTERPART = frozenset(
-    "notebookedit exitplanmode enterplanmode enterworktree slashcommand lsp vscodeapi githubrepo extensions opensimplebrowser new"
-    " changes runnotebooks sendmessage taskcreate taskupdate taskget tasklist taskstop teamcreate teamdelete toolsearch"
+    "notebookedit exitplanmode enterplanmode enterworktree slashcommand lsp vscodeapi githubrepo extensions opensimplebrowser"
+    " new changes runnotebooks sendmessage taskcreate taskupdate taskget tasklist taskstop teamcreate teamdelete toolsearch"
     " listmcpresources readmcpresource structuredoutput sleep monitor croncreate crondelete cronlist".split()
 )
 

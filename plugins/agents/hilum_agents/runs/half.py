@@ -101,6 +101,8 @@ class Runs:
 
         What it is prompted with from now on has a status and a result like everything that is started.
         """
+        if profile.turns is None:
+            profile = msgspec.structs.replace(profile, turns=self.settings.turns)
         self.scheduler.actors.joined.add(profile.name)
         return self.scheduler.actors.enter(profile, "", keeps=True)
 

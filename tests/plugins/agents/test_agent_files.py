@@ -1,0 +1,337 @@
+"""Agents' files: samples of every dialect and deviation, each read or reported with its line."""
+
+from pathlib import Path
+
+import pytest
+from hilum import Profile, ToolFilter, Workspace
+from hilum_agents import load_definition
+from hilum_agents.definitions import Permission, judge
+from hilum_agents.definitions.catalog import BUILTIN
+from hilum_agents.definitions.loading import MOST_PROMPT
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+SEARCH = ("search_files", "glob_search", "list_directory")
+EDIT = ("edit_file", "multi_edit")
+SHELL = ("run_terminal_cmd", "list_services", "read_service", "write_service", "stop_service")
+HEAD = "name: a\ndescription: d\n"
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Load a definition from front matter, in the folder that a dialect is found in."""
+
+    def make(front, body="Do it.", place=".claude/agents/a.md"):
+        file = tmp_path / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"---\n{front}\n---\n{body}\n")
+        return load_definition(file)
+
+    return make
+
+
+def told(definition) -> str:
+    return "\n".join(f"{each.line}: {each.message}" for each in definition.problems)
+
+
+OWN = """\
+kind: agent
+name: code_review
+title: Code Reviewer
+description: Reviews code.
+model: fast
+scope: project
+version: 1.0.0
+tools:
+  allow: [read_file, search_files, "mcp__docs__*"]
+  deny: [write]
+mcp:
+  servers: [docs]
+skills: [pdf]
+permissions:
+  deny: ["run_terminal_cmd(git push *)"]
+  ask: [web_fetch]
+limits: {turns: 5, timeout: 30, token_limit: 9000}
+"""
+
+
+def test_own_dialect_is_read_whole(load):
+    found = load(OWN, place=".hilum/agents/code_review.md")
+    assert (found.name, found.title, found.description) == ("code_review", "Code Reviewer", "Reviews code.")
+    assert (found.model, found.version, found.kind, found.servers, found.skills) == (
+        "fast", "1.0.0", "hilum", ("docs",), ("pdf",),
+    )  # fmt: skip
+    assert found.tools == ToolFilter(("read_file", "search_files", "mcp__docs__*"), ("write", "web_fetch")[:1])
+    assert found.permissions == (
+        Permission("ask", "web_fetch"), Permission("deny", "run_terminal_cmd", "git push *"),
+    )  # fmt: skip
+    assert not found.problems
+    assert found.profile() == Profile("code_review", "Do it.", "fast", found.tools, 5, 30, 9000)
+
+
+def test_limits_have_defaults(load):
+    found = load(HEAD)
+    assert (found.turns, found.timeout, found.token_limit) == (10, None, None)
+
+
+@pytest.mark.parametrize(
+    ("tools", "allow", "warning"),
+    [
+        ("", None, ""), ("tools: []", (), ""), ("tools: '*'", None, ""), ("tools: ['*']", None, ""),
+        ("tools: ''", None, "neither all tools nor none"), ("tools:", None, "neither all tools nor none"),
+        ("tools: Read, Grep", ("read_file", "search_files"), ""), ("tools: Read Grep", ("read_file", "search_files"), ""),
+        ("tools: [Read, Glob, LS]", ("read_file", "glob_search", "list_directory"), ""),
+        ("tools:\n  - Read\n  - Edit", ("read_file", *EDIT), ""), ("tools:\n  - Read, Grep", ("read_file", "search_files"), ""),
+        ("tools: Bash", SHELL, ""), ("tools: Bash, BashOutput", SHELL, ""), ("tools: TodoWrite", ("todo_write",), ""),
+        ("tools: WebFetch, WebSearch", ("web_fetch", "web_search"), ""), ("tools: mcp__gh__issue", ("mcp__gh__issue",), ""),
+        ("tools: mcp__gh", ("mcp__gh__*",), ""), ("tools: Task", ("task",), ""), ("tools: Agent(x, y)", ("task",), ""),
+        ("tools: Read, Frobnicate", ("read_file", "Frobnicate"), "'Frobnicate' is not known"),
+        ("tools: NotebookEdit", (), "nothing that does"), ("tools: [Read, {a: b}]", ("read_file",), "must be a list of names"),
+        ("allowed-tools: Read", ("read_file",), "is taken for it"),
+        ("tools: Read, ...", ("read_file",), "no name of a tool"), ("tools: network", (), "'network' is not known"),
+    ],
+)  # fmt: skip
+def test_tools_of_claude_code(load, tools, allow, warning):
+    found = load(HEAD + tools)
+    assert found.kind == "claude"
+    assert found.tools.allow == allow
+    assert warning in told(found)
+    assert bool(warning) == bool(found.problems)
+
+
+def test_sub_agents_are_limited(load):
+    assert load(HEAD + "tools: Task(explore), Agent(review), Read").agents == ("explore", "review")
+    assert load(HEAD + "tools: Task").agents is None
+
+
+@pytest.mark.parametrize(
+    ("place", "front", "allow", "deny"),
+    [
+        (".gemini/agents/a.md", "tools: [read_file, run_shell_command, replace]", ("read_file", *SHELL, *EDIT), ()),
+        (".gemini/agents/a.md", "tools: [mcp_*]", ("mcp__*",), ()),
+        (".gemini/agents/a.md", "tools: [mcp_gh_*]", ("mcp__gh__*",), ()),
+        (".gemini/agents/a.md", "tools: [mcp_a_b_c]", ("mcp__a__b_c", "mcp__a_b__c"), ()),
+        (".opencode/agents/a.md", "tools: {write: false, bash: false}", None, ("write_file", "delete_file", *SHELL)),
+        (".opencode/agents/a.md", "tools: {'*': false, read: true}", ("read_file",), ()),
+        (".opencode/agents/a.md", "tools: {gh_*: false}", None, ("mcp__gh__*",)),
+        (".opencode/agents/a.md", "permission: {edit: deny}", None, ("write_file", *EDIT, "delete_file")),
+        (".github/agents/a.agent.md", "tools: [read, search]", ("read_file", *SEARCH), ()),
+        (".github/agents/a.agent.md", "tools: [edit]", ("write_file", *EDIT, "delete_file"), ()),
+        (".github/agents/a.agent.md", "tools: ['gh/*', 'gh/list']", ("mcp__gh__*", "mcp__gh__list"), ()),
+        (".github/agents/a.agent.md", "tools: ['search/codebase', 'edit/editFiles']",
+         ("search_files", "glob_search", "list_directory", "write_file", *EDIT, "delete_file"), ()),
+        (".github/agents/a.agent.md", "tools: []", (), ()),
+        (".claude/agents/a.md", "disallowedTools: Edit, Write", None, ("write_file", *EDIT, "delete_file")),
+        (".claude/agents/a.md", "permissionMode: plan", None, ("write", "execute")),
+        (".hilum/agents/a.md", "kind: agent\ntools: {allow: [read, Bash]}", ("read", *SHELL), ()),
+        (".hilum/agents/a.md", "kind: agent\ntools: {allow: []}", (), ()),
+        (".hilum/agents/a.md", "kind: agent\ntools: {deny: [Write]}", None, ("write_file", "delete_file")),
+    ],
+)  # fmt: skip
+def test_tools_of_the_dialects(load, place, front, allow, deny):
+    found = load(HEAD + front, place=place)
+    assert found.tools.allow == allow
+    assert set(found.tools.deny) == set(deny)
+    assert not found.error
+
+
+@pytest.mark.parametrize(
+    ("written", "model", "warning"),
+    [
+        ("sonnet", "", ""), ("opus", "", ""), ("inherit", "", ""), ("haiku", "fast", ""), ("fast", "fast", ""),
+        ("anthropic/claude-x", "anthropic/claude-x", ""), ("google/gemini-3", "gemini/gemini-3", ""),
+        ("claude-sonnet-4-5", "anthropic/claude-sonnet-4-5", ""), ("gemini-2.5-pro", "gemini/gemini-2.5-pro", ""),
+        ("Claude Sonnet 4.5", "anthropic/claude-sonnet-4-5", "is taken as"), ("GPT-5 (copilot)", "openai/gpt-5", "is taken as"),
+        ("[Claude Sonnet 4.5, GPT-5]", "anthropic/claude-sonnet-4-5", "the first is taken"),
+        ("sonnet|opus|haiku", "", "is no model"), ("wibble", "wibble", "has no provider"), ("[]", "", "is empty"),
+        ("{a: b}", "", "not a mapping"), ("a b c", "", "is no model"),
+    ],
+)  # fmt: skip
+def test_models(load, written, model, warning):
+    found = load(f"{HEAD}model: {written}")
+    assert found.model == model
+    assert warning in told(found)
+    assert bool(warning) == bool(found.problems)
+
+
+@pytest.mark.parametrize(
+    ("place", "front", "name", "title"),
+    [
+        (".opencode/agents/My Agent.md", "description: d", "my-agent", "My agent"),
+        (".github/agents/db.agent.md", "name: Data Base Expert\ndescription: d", "db", "Data Base Expert"),
+        (".claude/agents/x.md", "name: Code Reviewer\ndescription: d", "code-reviewer", "Code Reviewer"),
+        (".claude/agents/x.md", "description: d", "x", "X"),
+        (".claude/agents/x.md", "name: 3d\ndescription: d", "agent-3d", "3d"),
+        (".claude/agents/x.md", "name: main\ndescription: d", "agent-main", "main"),
+        (".claude/agents/x.md", f"name: {'a' * 99}\ndescription: d", "a" * 64, "a" * 99),
+    ],
+)  # fmt: skip
+def test_names(load, place, front, name, title):
+    found = load(front, place=place)
+    assert (found.name, found.title) == (name, title)
+    assert not found.error
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("You are an agent.", "no front matter"), ("", "no front matter"), ("---\n---\nDo it.", "no fields"),
+        ("---\nname: a\ndescription: d\n---\n", "no prompt"), ("---\n- a\n- b\n---\nDo it.", "no f"),
+        ("---\nkind: remote\nname: a\ndescription: d\n---\nx", "remote agent"),
+        ("---\ndescription: d\ndisable: true\n---\nx", "switched off"),
+    ],
+)  # fmt: skip
+def test_what_does_not_load_says_why(tmp_path, text, why):
+    (tmp_path / "a.md").write_text(text)
+    found = load_definition(tmp_path / "a.md")
+    assert why in found.error
+    assert any(each.fatal for each in found.problems)
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    assert "cannot be read" in load_definition(tmp_path / "none.md").error
+    assert "no plain file" in load_definition(tmp_path).error or "directory" in load_definition(tmp_path).error
+
+
+@pytest.mark.parametrize("size", [MOST_PROMPT + 1, 1_900_000, 5_000_000])
+def test_a_huge_prompt_is_bounded_and_told(load, size):
+    found = load(HEAD, "x" * size)
+    assert len(found.prompt) <= MOST_PROMPT
+    assert any(each.fatal for each in found.problems)
+
+
+@pytest.mark.parametrize(
+    ("front", "line", "message"),
+    [
+        ("permissionMode: bypassPermissions", 4, "cannot widen its rights"), ("permissionMode: acceptEdits", 4, "cannot widen"),
+        ("hooks: {PreToolUse: []}", 4, "not run"), ("isolation: worktree", 4, "ignored"), ("maxTurns: many", 4, "above 0"),
+        ("maxTurns: -1", 4, "above 0"), ("limits: 5", 4, "none of them holds"), ("limits: {turn: 5}", 4, "no 'turn'"),
+        ("mcpServers: {gh: {command: x}}", 4, "are not started: gh"),
+        ("permissions: {allow: [Bash]}", 4, "cannot allow itself"),
+        ("permissions: deny", 4, "deny and ask"), ("answer: poem", 4, "no form of answers"), ("kind: poem", 4, "is no kind"),
+        ("permission: {edit: perhaps}", 4, "neither allow, ask nor deny"), ("name: b", 4, ""),
+    ],
+)  # fmt: skip
+def test_oddities_are_told_with_their_line(load, front, line, message):
+    found = load(HEAD + front)
+    assert not found.error
+    assert any(each.line == line and message in each.message for each in found.problems), told(found)
+
+
+def test_limits_of_other_programs(load):
+    assert load(HEAD + "maxTurns: 7").turns == 7
+    assert load(HEAD + "steps: 7", place=".opencode/agents/a.md").turns == 7
+    found = load(HEAD + "max_turns: 3\ntimeout_mins: 2", place=".gemini/agents/a.md")
+    assert (found.turns, found.timeout) == (3, 120)
+    found = load(HEAD, place=".gemini/agents/a.md")
+    assert (found.turns, found.timeout) == (30, 600)
+
+
+# --- permissions --------------------------------------------------------------------------------------------------------
+
+
+def verdict(load, tmp_path, front, tool, place=".claude/agents/a.md", **arguments):
+    import json
+
+    found = judge(load(HEAD + front, place=place).permissions, tool, json.dumps(arguments), Workspace(tmp_path))
+    return found.kind if found else None
+
+
+@pytest.mark.parametrize(
+    ("front", "command", "expected"),
+    [
+        ("tools: Bash(git:*)", "git status", None), ("tools: Bash(git:*)", "ls", "deny"),
+        ("tools: Bash(git:*)", "git status && rm -rf x", "deny"), ("tools: Bash(git:*)", "git log | head", "deny"),
+        ("tools: Bash(git:*)", "git $(rm x)", "deny"), ("tools: Bash(git:*), Bash", "ls", None),
+        ("tools: Bash(git:*), Bash(ls:*)", "git status && ls -l", None), ("disallowedTools: Bash(rm:*)", "rm x", "deny"),
+        ("disallowedTools: Bash(rm:*)", "ls; rm x", "deny"), ("disallowedTools: Bash(rm:*)", "ls", None),
+        ("permission: {bash: {'*': ask, 'git diff': allow}}", "git diff", None),
+        ("permission: {bash: {'*': ask, 'git diff': allow}}", "git push", "ask"),
+        ("permission: {bash: {'git *': deny, 'git diff': allow}}", "git diff", None),
+        ("permission: {bash: {'git diff': allow, 'git *': deny}}", "git diff", "deny"),
+        ("permission: {bash: {'*': allow}}", "rm -rf /", None), ("permission: {bash: allow}", "ls", None),
+        ("permissions: {deny: ['run_terminal_cmd(git push *)']}", "git push origin", "deny"),
+        ("permissions: {deny: ['run_terminal_cmd(git push *)']}", "git -C x push", "deny"),
+        ("permissions: {deny: [Bash], ask: [Bash]}", "ls", "deny"),
+    ],
+)  # fmt: skip
+def test_permissions_narrow_commands(load, tmp_path, front, command, expected):
+    assert verdict(load, tmp_path, front, "run_terminal_cmd", command=command) == expected
+
+
+def test_permissions_narrow_paths(load, tmp_path):
+    front = "permission: {edit: {'*': deny, 'docs/**': allow}}"
+    assert verdict(load, tmp_path, front, "write_file", path="docs/a.md") is None
+    assert verdict(load, tmp_path, front, "write_file", path="src/a.py") == "deny"
+    assert verdict(load, tmp_path, front, "edit_file", path="docs/../src/a.py") == "deny"
+    assert verdict(load, tmp_path, front, "read_file", path="src/a.py") is None
+
+
+# --- everything ---------------------------------------------------------------------------------------------------------
+
+SAMPLES = [
+    OWN, HEAD + "tools: Read, Bash(git:*)\nmodel: sonnet", HEAD + "tools: {write: false}\npermission: {bash: {'*': ask}}",
+    HEAD + "tools: ['*']\nmodel: [GPT-5]\nhandoffs: [{label: x}]", HEAD + "kind: local\ntools: [mcp_*]\ntimeout_mins: 5",
+    HEAD + "mcpServers: [a, {b: {command: c}}]\nskills: x, y", HEAD + "description: a: b\ntools:\n  - Read\n - Grep",
+]  # fmt: skip
+PLACES = [
+    ".claude/agents/a.md",
+    ".gemini/agents/a.md",
+    ".opencode/agents/a.md",
+    ".github/agents/a.agent.md",
+    ".hilum/agents/a.md",
+]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
+@given(data=st.data())
+def test_nothing_makes_it_crash(tmp_path, data):
+    """Pieces are taken out of samples and put into them; each file loads, or says why it does not."""
+    text = f"---\n{data.draw(st.sampled_from(SAMPLES))}\n---\nDo it.\n"
+    for _ in range(data.draw(st.integers(1, 4))):
+        at, end = sorted(data.draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
+        piece = data.draw(
+            st.sampled_from(
+                ["", ":", "\n", "---\n", "[", "{", "- ", "\t", "&a ", "*a", "'", '"', "\x00", "é", ", ", "(", "|"]
+            )
+        )
+        text = text[:at] + piece + text[min(end, at + data.draw(st.integers(0, 12))) :]
+    file = tmp_path / data.draw(st.sampled_from(PLACES))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text.encode(errors="replace"))
+    found = load_definition(file)
+    assert found.name
+    assert len(found.name) <= 64
+    assert all(1 <= each.line <= text.count("\n") + 2 and each.message for each in found.problems)
+    if found.error:
+        assert any(each.fatal for each in found.problems)
+    judge(found.permissions, "run_terminal_cmd", '{"command": "git status"}', Workspace(tmp_path))
+
+
+@given(
+    value=st.recursive(
+        st.none() | st.text(max_size=20),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    )
+)
+def test_values_of_any_shape_are_taken(value):
+    """Whatever stands behind a key, it is read or reported."""
+    from hilum_agents.definitions.fitting import fit_tools
+    from hilum_frontmatter import Document
+
+    for key in ("tools", "disallowedTools", "permission", "permissions", "model", "permissionMode"):
+        for dialect in ("hilum", "claude", "gemini", "opencode", "copilot"):
+            problems = []
+            fit_tools(Document({key: value}, "", 1), dialect, lambda key, message, into=problems: into.append(message))
+
+
+def test_built_in_agents_are_without_fault():
+    found = {path.stem: load_definition(path, scope="builtin") for path in BUILTIN.glob("*.md")}
+    assert set(found) == {"explore", "review", "test", "doc", "refactor"}
+    for name, definition in found.items():
+        assert (definition.name, definition.answer, definition.problems, definition.error) == (name, name, (), "")
+    for name in ("explore", "review"):  # they read only
+        assert not any(
+            found[name].tools.admits(tool, "write") for tool in ("write_file", "edit_file", "run_terminal_cmd")
+        )
+    assert Path(BUILTIN / "review.md").is_file()

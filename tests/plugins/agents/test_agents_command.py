@@ -1,0 +1,131 @@
+"""``hilum agents``: what it prints, writes and refuses."""
+
+import json
+
+import pytest
+from hilum import UsageError
+from hilum_agents import command, load_definition
+from hilum_guard import Trust
+
+pytestmark = pytest.mark.usefixtures("home")
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    """Run the command in a project; gives exit code and output."""
+    (tmp_path / "project").mkdir(exist_ok=True)
+
+    def make(*arguments):
+        code = command.main([*arguments, "-C", str(tmp_path / "project")])
+        return code, capsys.readouterr().out
+
+    return make
+
+
+def test_list_as_text_and_json(run):
+    code, text = run()
+    assert code == 0
+    assert "built in:" in text
+    assert "review" in text
+    listed = json.loads(run("list", "--json")[1])
+    assert {each["name"] for each in listed} == {"explore", "review", "test", "doc", "refactor"}
+    assert all(each["scope"] == "builtin" and each["title"] and each["description"] for each in listed)
+    assert run("list", "--scope", "user")[1] == ""
+
+
+def test_create_info_validate_delete(run, tmp_path):
+    Trust().add(tmp_path / "project")
+    options = ["--title", "SQL: check", "--description", "Checks: SQL #1", "--model", "fast", "--tools", "Read,Grep"]
+    code, text = run("create", "sql_check", *options, "--prompt", "You check SQL.")
+    file = tmp_path / "project/.hilum/agents/sql_check.md"
+    assert code == 0
+    assert str(file) in text
+    assert "off until" not in text
+    found = load_definition(file)
+    assert (found.name, found.title, found.description, found.model) == (
+        "sql_check",
+        "SQL: check",
+        "Checks: SQL #1",
+        "fast",
+    )
+    assert (found.version, found.fields["scope"], found.prompt, found.problems) == (
+        "1.0.0",
+        "project",
+        "You check SQL.",
+        (),
+    )
+    info = json.loads(run("info", "SQL_check", "--json")[1])
+    assert info["tools"] == ["read_file", "search_files"]
+    assert info["allow"] == ["read_file", "search_files"]
+    assert "changed" in info["dates"]
+    assert info["path"] == str(file)
+    assert run("validate", "sql_check")[0] == 0
+    with pytest.raises(UsageError, match="would be deleted"):
+        run("delete", "sql_check")
+    assert run("delete", "sql_check", "--yes")[0] == 0
+    assert not file.exists()
+
+
+def test_what_is_there_is_not_overwritten(run):
+    run("create", "x", "--description", "d", "--scope", "global")
+    with pytest.raises(UsageError, match="already"):
+        run("create", "x", "--description", "d", "--scope", "user")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["create"], "needs a name"),
+        (["create", "x"], "needs --description"),
+        (["create", "X Y", "--description", "d"], "no name"),
+        (["info", "reveiw"], "no agent"),
+        (["frob"], "no action"),
+        (["delete", "review", "--yes"], "built in"),
+        (["info"], "required"),
+    ],
+)
+def test_mistakes_say_what_to_do(run, arguments, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        run(*arguments)
+    assert caught.value.hint
+
+
+def test_a_terminal_asks_for_what_is_missing(run, tmp_path, monkeypatch):
+    given = iter(["helper", "Helps with things.", ""])
+    monkeypatch.setattr("builtins.input", lambda question: next(given))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    code, text = run("create")
+    assert code == 0
+    assert "hilum trust" in text
+    found = load_definition(tmp_path / "project/.hilum/agents/helper.md")
+    assert (found.description, found.prompt) == ("Helps with things.", "You are Helper. Helps with things.")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("---\nname: a\ndescription: d\ntools: Frob\n---\nx", 0, ["⚠ line 4", "filtered away", "leaves none"]),
+        (
+            "---\nname: a\ndescription: d\ntools: {allow: [read_file, web_fetch], deny: [web_fetch]}\n---\nx",
+            0,
+            ["⚠ tool web_fetch: filtered"],
+        ),
+        ("---\nname: a\ndescription: d\nmcpServers: [gh]\n---\nx", 0, ["⚠ server gh"]),
+        ("---\nname: a\ndescription: d\n---\n", 1, ["✗ a ", "no prompt"]),
+        ("---\nname: a\ndescription: d\ntools: []\n---\nx", 0, ["✓ tools: none, as the file says"]),
+        ("x \x1b[31m", 1, ["no front matter"]),
+    ],
+)
+def test_validate(run, tmp_path, text, code, said):
+    (tmp_path / "project/a.md").write_text(text)
+    found, printed = run("validate", "a.md")
+    assert found == code
+    for each in said:
+        assert each in printed
+    assert "\x1b" not in printed
+
+
+def test_help_is_printed(run):
+    assert "hilum agents create" in run("--help")[1]
+    assert "--about" in run("create", "--help")[1]
