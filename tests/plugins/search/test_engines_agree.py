@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import sysconfig
 from pathlib import Path
 
@@ -12,7 +13,6 @@ REPOSITORY = Path(hilum.__file__).parents[2]
 LIBRARY = Path(sysconfig.get_path("stdlib")).resolve()
 ODD = LIBRARY / "test" if (LIBRARY / "test").is_dir() else LIBRARY / "encodings"
 """Python's own tests: odd encodings, binary files, bad syntax. Not every installation has them."""
-TREES = {"standard library": ODD, "this project": REPOSITORY}
 NAMES = [
     "a",
     "b",
@@ -104,7 +104,20 @@ async def test_made_up_trees(call, both, tmp_path, seed) -> None:
         await compare(call, both, root, "search_files", pattern="e", glob="*.py", path=path, include_ignored=ignored)
 
 
-@pytest.mark.parametrize("tree", TREES)
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory) -> dict[str, Path]:
+    """Real trees. Of this project a copy: while tests run, caches come and go in it, and no two searches see the same."""
+    copy = tmp_path_factory.mktemp("real") / "project"
+    shutil.copytree(
+        REPOSITORY,
+        copy,
+        symlinks=True,
+        ignore=shutil.ignore_patterns(".*_cache", "__pycache__", ".venv", ".git", ".hypothesis"),
+    )
+    return {"standard library": ODD, "this project": copy}
+
+
+@pytest.mark.parametrize("tree", ["standard library", "this project"])
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -125,12 +138,12 @@ async def test_made_up_trees(call, both, tmp_path, seed) -> None:
     ],
     ids=lambda arguments: arguments["pattern"],
 )
-async def test_real_trees(call, both, tree, arguments) -> None:
+async def test_real_trees(call, both, trees, tree, arguments) -> None:
     """A part of Python's library, more than the files that one process of the worker takes, and hilum."""
-    await compare(call, both, TREES[tree], "search_files", settings={"limit": 900, "timeout": 50.0}, **arguments)
+    await compare(call, both, trees[tree], "search_files", settings={"limit": 900, "timeout": 50.0}, **arguments)
 
 
 @pytest.mark.parametrize("pattern", ["*.py", "**/test_*.py", "**/[a-c]*/*.{py,pyi}", "*", "!*.py", "hilum/**"])
-async def test_globs_on_a_real_tree(call, both, pattern) -> None:
+async def test_globs_on_a_real_tree(call, both, trees, pattern) -> None:
     """The same paths in the same order."""
-    await compare(call, both, REPOSITORY, "glob_search", pattern=pattern, settings={"path_limit": 100_000})
+    await compare(call, both, trees["this project"], "glob_search", pattern=pattern, settings={"path_limit": 100_000})
