@@ -24,6 +24,7 @@ SUMMARIES = {
     "memory": "list, show, add, edit and forget what is remembered across sessions",
     "rules": "show the rules that hold here, and which of them are enforced",
     "skills": "add, list, switch, update, remove and check skills",
+    "agents": "list, run, watch, make and check agents that are defined in files",
     "config": "show every setting, its value and where it came from",
     "permissions": "show, change and test the rules for tool calls",
     "trust": "trust a folder, so that what it brings along may execute",
@@ -44,8 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"hilum {__version__}")
         return 0
-    commands = entry_points("hilum.commands")
-    commands["plugins"] = EntryPoint("plugins", "hilum.inventory:main", "hilum", "")
+    commands = entry_points("hilum.commands") | {"plugins": EntryPoint("plugins", "hilum.inventory:main", "hilum", "")}
     if name in ("", "-h", "--help", "help"):
         known = [n for n in {**SUMMARIES, **commands} if n in commands]
         lines = [f"  {n:13}{SUMMARIES.get(n) or f'from {commands[n].distribution}'}" for n in known]

@@ -78,6 +78,10 @@ def complete_name(text: str, names: Collection[str]) -> list[str]:
     return [] if begun is None else sorted(f"@{name}" for name in names if name.startswith(begun))
 
 
+_WORDS = ("@", "agent", "智能体", "代理", "助手", "用", "ask", "tell")
+"""Without one of them no pattern fits, and none need be made: most prompts call nobody."""
+
+
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], bool], ...]:
     """Pairs of a pattern and whether nothing but a call looks like that. Made at first use."""
@@ -107,6 +111,9 @@ def _readings(text: str) -> Iterator[tuple[str, str, bool]]:
     """Give the ways to read a prompt as a call: name, what to do, and whether it can hardly mean anything else."""
     text = text.strip()
     if not text or text[0] in "!/":
+        return
+    head = text[:MOST_HEAD].casefold()
+    if not any(word in head for word in _WORDS):
         return
     at_first_line = text.split("\n", 1)[0]
     for pattern, certain in _patterns():
