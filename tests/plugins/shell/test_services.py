@@ -370,16 +370,17 @@ async def test_a_silent_command_goes_on_in_the_background(clock, run, screen) ->
 
 async def test_a_command_that_prints_is_waited_for(clock, run, root: Path, screen) -> None:
     """However long it takes in all, if it is never silent for long."""
-    os.mkfifo(root / "gate")
+    for number in (1, 2, 3):  # one each: a second reader could meet the first writer before it has closed
+        os.mkfifo(root / f"gate{number}")
 
     async def work() -> None:
         for number in (1, 2, 3):
             await screen.then_jump("".join(f"{n}\n" for n in range(1, number + 1)), clock, 12)
-            await trio.Path(root / "gate").write_text("x\n")
+            await trio.Path(root / f"gate{number}").write_text("x\n")
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(work)
-        output = await run("for n in 1 2 3; do echo $n; read x <gate; done", settings={"timeout": 600, "quiet": 20})
+        output = await run("for n in 1 2 3; do echo $n; read x <gate$n; done", settings={"timeout": 600, "quiet": 20})
     assert output.text.startswith("Exit code 0")
 
 
