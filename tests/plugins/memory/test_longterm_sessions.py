@@ -421,7 +421,8 @@ async def test_a_fence_round_the_answer_is_read(opened) -> None:
     first, _ = opened(answers=["Ok."], found=[fenced])
     async with first as bench:
         await bench.run("We always use uv.")
-        await bench.wait_for(PluginEvent, lambda event: event.name == "memory.written")
+        written = await bench.wait_for(PluginEvent, lambda event: event.name == "memory.written")
+        assert "Always use uv." in str(written.data)
 
 
 async def test_a_session_that_closes_gives_up_what_takes_long(opened, monkeypatch) -> None:

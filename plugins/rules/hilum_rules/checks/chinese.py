@@ -22,7 +22,7 @@ from hilum_rules.checks.model import (
     Paths,
     Tools,
 )
-from hilum_rules.checks.objects import Reading, joined, split
+from hilum_rules.checks.objects import Reading, each_part
 
 _A = r"⟦\d+⟧"
 _LIST = rf"{_A}(?:\s*(?:、|，|,|和|或者?|与|及|以及|/)\s*{_A})*"
@@ -95,14 +95,7 @@ def _frames() -> dict[str, re.Pattern[str]]:
 
 def actions(text: str, reading: Reading) -> tuple[Ban, ...]:
     """Read what is done: one thing, or several that are joined; nothing if a part of it is not understood."""
-    text = text.strip(" ，,")
-    if one := _action(text, reading):
-        return (one,)
-    parts = split(text)
-    if len(parts) < 2:
-        return ()
-    found = [_action(part, reading) for part in parts]
-    return joined([ban for ban in found if ban is not None]) if None not in found else ()
+    return each_part(text.strip(" ，,"), reading, _action)
 
 
 def _action(text: str, reading: Reading) -> Ban | None:

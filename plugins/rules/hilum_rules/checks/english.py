@@ -12,7 +12,7 @@ from hilum_rules.checks import english_words as words
 from hilum_rules.checks import vocabulary as v
 from hilum_rules.checks.english_words import AGENT, ANCHOR, LIST, NOT
 from hilum_rules.checks.model import READS, WRITES, Action, Ban, Commands, Effect, Paths
-from hilum_rules.checks.objects import Reading, joined, split
+from hilum_rules.checks.objects import Reading, each_part, split
 
 _IT = r"(?:it is |it's )?(?:strictly |absolutely |expressly )?(?:forbidden|prohibited|not allowed|not permitted|never allowed)\s+to\s+"
 _UNDER = r"under no circumstances\s+(?:(?:should|may|must|shall|can)\s+)?(?:you|the agent|agents|the assistant)?\s*"
@@ -159,14 +159,7 @@ def _passive(found: re.Match[str], reading: Reading) -> tuple[Effect, tuple[Ban,
 
 def actions(text: str, reading: Reading) -> tuple[Ban, ...]:
     """Read what is done: one thing, or several that are joined; nothing if a part of it is not understood."""
-    text = text.strip(" ,")
-    if one := _action(text, reading):
-        return (one,)
-    parts = split(text)
-    if len(parts) < 2:
-        return ()
-    found = [_action(part, reading) for part in parts]
-    return joined([ban for ban in found if ban is not None]) if None not in found else ()
+    return each_part(text.strip(" ,"), reading, _action)
 
 
 def _action(text: str, reading: Reading) -> Ban | None:

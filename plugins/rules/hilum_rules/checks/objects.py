@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 
 import attrs
@@ -30,6 +30,17 @@ def joined(bans: Sequence[Ban]) -> tuple[Ban, ...]:
         return tuple(bans)
     one = attrs.evolve(commands[0], patterns=tuple(pattern for ban in commands for pattern in ban.patterns))
     return (one, *(ban for ban in bans if not isinstance(ban, Commands)))
+
+
+def each_part(text: str, reading: Reading, read: Callable[[str, Reading], Ban | None]) -> tuple[Ban, ...]:
+    """Read what is done, one thing or several that are joined; nothing if a part of it is not understood."""
+    if one := read(text, reading):
+        return (one,)
+    parts = split(text)
+    if len(parts) < 2:
+        return ()
+    found = [read(part, reading) for part in parts]
+    return joined([ban for ban in found if ban is not None]) if None not in found else ()
 
 
 @attrs.frozen
