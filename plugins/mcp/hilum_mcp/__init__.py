@@ -1,0 +1,1 @@
+"""MCP servers for the agent, and hilum as an MCP server."""
