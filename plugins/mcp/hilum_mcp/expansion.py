@@ -1,0 +1,124 @@
+"""Variables in a server's description are filled in once, right before it is started: values are never read again for more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from hilum import UsageError
+
+from hilum_mcp.server import Server
+
+_VARIABLE = re.compile(
+    r"\$\{(?P<kind>env|input|file):(?P<of>[^{}]+)\}"
+    r"|\{(?P<kind2>env|file):(?P<of2>[^{}]+)\}"
+    r"|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}"
+    r"|\$(?P<bare>[A-Za-z_][A-Za-z0-9_]*)"
+)
+MOST_FILE = 65_536
+
+
+class Values(msgspec.Struct):
+    """Where the values of variables come from.
+
+    Args:
+        environment: Variables by name.
+        workspace: The folder that ``${workspaceFolder}`` stands for.
+        home: The user's folder, ``${userHome}``.
+        inputs: What the user has answered for ``${input:ID}``.
+    """
+
+    environment: Mapping[str, str]
+    workspace: Path
+    home: Path
+    inputs: Mapping[str, str] = {}
+
+
+def expand(server: Server, values: Values) -> Server:
+    """Fill in the variables of a server's texts.
+
+    ``${X}``, ``${X:-default}``, ``${env:X}``, ``{env:X}``, ``$X`` (in ``env`` and ``headers`` only), ``${workspaceFolder}``,
+    ``${userHome}``, ``${input:ID}``, ``{file:PATH}``.
+
+    Raises:
+        UsageError: A variable has no value; names all of them.
+    """
+    filler = _Filler(server, values)
+    filled = msgspec.structs.replace(
+        server,
+        command=filler.fill(server.command),
+        args=tuple(map(filler.fill, server.args)),
+        env=filler.named(server) | {key: filler.fill(text, bare=True) for key, text in server.env.items()},
+        cwd=filler.fill(server.cwd),
+        env_file=filler.fill(server.env_file),
+        url=filler.fill(server.url),
+        headers={key: filler.fill(text, bare=True) for key, text in server.headers.items()}
+        | filler.header_values(server),
+        oauth=None if server.oauth is None else {key: filler.fill(text) for key, text in server.oauth.items()},
+    )
+    if filler.missing:
+        names = ", ".join(dict.fromkeys(filler.missing))
+        raise UsageError(
+            f"The MCP server {server.name!r} in {server.file} needs values that are not there: {names}.",
+            hint="Set them in the environment that hilum is started from, or write a default: ${NAME:-value}.",
+        )
+    return filled
+
+
+class _Filler:
+    def __init__(self, server: Server, values: Values) -> None:
+        self.folder, self.values, self.missing = server.file.parent, values, list[str]()
+        root, home = str(values.workspace), str(values.home)
+        self.own = dict.fromkeys(("workspaceFolder", "workspaceRoot", "CLAUDE_PROJECT_DIR"), root)
+        self.own |= dict.fromkeys(("extensionPath", "CLAUDE_PLUGIN_ROOT"), str(self.folder))
+        self.own |= {"workspaceFolderBasename": values.workspace.name, "userHome": home, "pathSeparator": "/"}
+
+    def fill(self, text: str, *, bare: bool = False) -> str:
+        """Fill in one text. ``bare``: also ``$X`` without braces."""
+        return (
+            _VARIABLE.sub(lambda found: found[0] if found["bare"] and not bare else self._value(found), text)
+            if text
+            else text
+        )
+
+    def named(self, server: Server) -> dict[str, str]:
+        """Give the variables that a server takes over by name."""
+        return {name: self.values.environment[name] for name in server.env_names if name in self.values.environment}
+
+    def header_values(self, server: Server) -> dict[str, str]:
+        """Give the headers whose values are variables."""
+        found = {}
+        for header, name in server.header_names.items():
+            if name in self.values.environment:
+                found[header] = self.values.environment[name]
+            else:
+                self.missing.append(name)
+        return found
+
+    def _value(self, found: re.Match[str]) -> str:
+        kind, of = found["kind"] or found["kind2"], found["of"] or found["of2"]
+        if kind == "input":
+            return self._known(self.values.inputs.get(of), f"input {of}")
+        if kind == "file":
+            return self._file(of)
+        name, default = of or found["name"] or found["bare"], found["default"]
+        if not kind and name in self.own:
+            return self.own[name]
+        value = self.values.environment.get(name)
+        return default if default is not None and not value else self._known(value, name)
+
+    def _known(self, value: str | None, name: str) -> str:
+        if value is None:
+            self.missing.append(name)
+        return value or ""
+
+    def _file(self, name: str) -> str:
+        path = Path(self.folder, Path(name).expanduser() if name.startswith("~") else name)
+        try:
+            with path.open(encoding="utf-8") as file:
+                return file.read(MOST_FILE).strip()
+        except (OSError, ValueError):
+            self.missing.append(f"file {name}")
+            return ""
