@@ -172,9 +172,10 @@ class _Reader:
         kind, url = self._kind(bool(words))
         env = self._mapping("env", "environment", "envs")
         headers = self._mapping("headers", "http_headers")
-        init = self.entry.get("requestInit")
-        if not headers and isinstance(init, Mapping) and isinstance(init.get("headers"), Mapping):
-            headers = {str(key): str(value) for key, value in init["headers"].items()}
+        init: Any = self.entry.get("requestInit")
+        inner: Any = init.get("headers") if isinstance(init, Mapping) else None
+        if not headers and isinstance(inner, Mapping):
+            headers = {str(key): str(value) for key, value in inner.items()}
         names = self._mapping("env_http_headers")
         if token := self._text("bearer_token_env_var"):
             headers = {**headers, "Authorization": f"Bearer ${{{token}}}"}
@@ -203,7 +204,7 @@ class _Reader:
         )
 
     def _command(self) -> list[str]:
-        value = self.entry.get("command", self.entry.get("cmd"))
+        value: Any = self.entry.get("command", self.entry.get("cmd"))
         args: Any = self.entry.get("args")
         if isinstance(value, Mapping):  # Zed before 2025
             value, args = value.get("path"), value.get("args", args)
