@@ -10,6 +10,7 @@ from hilum import Tool, hookimpl
 from hilum_files.changing import delete_file, edit_file, multi_edit, write_file
 from hilum_files.journal.half import Changes, live
 from hilum_files.reading import FilesSettings, list_directory, read_file
+from hilum_files.saving import save_file
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -30,6 +31,7 @@ __all__ = [
     "open_session",
     "provide_tools",
     "read_file",
+    "save_file",
     "write_file",
 ]
 

@@ -18,7 +18,8 @@ from hilum import Call, Output, ToolError, Workspace, errors, tool
 from hilum_files import text as texts
 from hilum_files.journal.guard import changing, held_file
 from hilum_files.journal.half import guarded
-from hilum_files.places import at, opened, replace
+from hilum_files.places import at
+from hilum_files.saving import found, put, read
 from hilum_files.text import BOM, show
 
 if TYPE_CHECKING:
@@ -97,38 +98,9 @@ async def delete_file(call: Call, path: str) -> Output:
 # --- in the thread ---------------------------------------------------------------------------------------------------
 
 
-def _status(workspace: Workspace, path: str) -> os.stat_result | None:
-    """Say what is there."""
-    try:
-        with workspace.at(path) as place:
-            return os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
-    except ToolError as error:
-        if error.code == errors.E_FILE_NOT_FOUND:
-            return None
-        raise
-
-
-def _read(workspace: Workspace, path: str) -> tuple[bytes, os.stat_result]:
-    with opened(workspace, path) as file:
-        return held_file(workspace, workspace.resolve(path), file, EDIT_LIMIT + 1), os.fstat(file.fileno())
-
-
 def _put(workspace: Workspace, path: str, text: str, parameter: str, before: os.stat_result | None) -> str:
-    """Write, read back and compare. Gives the path that was written, as it is shown."""
-    data = texts.encode(text, parameter)
-    real = workspace.resolve(path)
-    name = show(workspace.relative(real))
-    with changing(workspace, real, data):
-        replace(workspace, real, data, expected=before)
-        with opened(workspace, real) as file:
-            written = file.read(len(data) + 1)
-        if written != data:
-            raise ToolError(
-                f"{name} does not hold what was written: another program changed it at once.",
-                code=errors.E_READBACK_FAIL,
-                hint="Read it before you go on.",
-            )
-    return name
+    """Write a text; gives the path that was written, as it is shown."""
+    return put(workspace, path, texts.encode(text, parameter), before)
 
 
 def _diff(name: str, before: str | None, after: str) -> str:
@@ -153,9 +125,9 @@ def _text_or_none(data: bytes, path: str) -> str | None:
 def _write(workspace: Workspace, path: str, content: str) -> Output:
     if path.endswith("/"):
         raise ToolError(f"{path!r} names a folder.", code=errors.E_BAD_ARGS, hint="Name a file in it.")
-    if _status(workspace, path) is None:
+    if found(workspace, path) is None:
         return _create(workspace, path, content, "content")
-    data, status = _read(workspace, path)
+    data, status = read(workspace, path, EDIT_LIMIT + 1)
     before, after = _text_or_none(data, path), content
     if before is not None:
         if before.count("\r\n") == before.count("\n") > 0:
@@ -180,7 +152,7 @@ def _create(workspace: Workspace, path: str, content: str, parameter: str) -> Ou
 
 
 def _edit(workspace: Workspace, path: str, pairs: Sequence[tuple[str, str]], create: bool) -> Output:
-    if not pairs[0][0] and _status(workspace, path) is None:
+    if not pairs[0][0] and found(workspace, path) is None:
         if create:
             return _create(workspace, path, pairs[0][1], "new_string")
         raise ToolError(
@@ -190,7 +162,7 @@ def _edit(workspace: Workspace, path: str, pairs: Sequence[tuple[str, str]], cre
         )
     from hilum_files.edits import EditError, apply_edits  # 15 ms, with the first edit
 
-    data, status = _read(workspace, path)
+    data, status = read(workspace, path, EDIT_LIMIT + 1)
     if len(data) > EDIT_LIMIT:
         raise ToolError(f"{show(path)} has more than {EDIT_LIMIT:,} bytes, too many to edit.")
     text = texts.decode(data, path)

@@ -76,11 +76,12 @@ def read_call(tool: Tool, text: str, workspace: Workspace) -> Call:
         folder = workspace.resolve(str(arguments.get("working_directory") or "."))
         read = judge_command(command, workspace=workspace.root, folder=folder)
         return Call(Case(tool.name, arguments, command=read), tool.risk, workspace.root, folder=folder)
-    if tool.schema is not None or tool.risk not in ("read", "write"):
+    named = PATHS & arguments.keys() if tool.risk in ("read", "write") else frozenset[str]()
+    if tool.schema is not None or not (tool.writes or named):
         return Call(Case(tool.name, arguments), tool.risk, workspace.root)
     reached: dict[Path, str] = {}
     shown = []
-    for name in dict.fromkeys((*tool.writes, *(PATHS & arguments.keys()))):
+    for name in dict.fromkeys((*tool.writes, *named)):
         for given in _texts(arguments.get(name)):
             places = _places(workspace, given, must=name in tool.writes)
             reached |= {place: workspace.relative(place) for place in places}

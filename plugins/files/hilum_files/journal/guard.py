@@ -130,6 +130,10 @@ class Guarded(Workspace):
         message = f"{shown} changed since you last saw it{cause and f' ({cause})'}; nothing was changed."
         raise ToolError(message, code=errors.E_STALE, hint=f"Read it again.{self._since(shown, known, data)}")
 
+    def hold(self, real: Path, file: BinaryIO) -> None:
+        """Remember what a file holds that is to be replaced unread, because the user said so."""
+        self.held[real] = hash_file(file)
+
     def _since(self, shown: str, known: str, data: bytes) -> str:
         """Show briefly what changed, where the content that the agent saw is kept."""
         old = self.book.objects.get(known)
