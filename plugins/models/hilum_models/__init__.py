@@ -1,6 +1,7 @@
 """Gateways to models: OpenAI chat completions and responses, Anthropic, Gemini, and servers compatible with them.
 
-``wire_for`` encodes requests in any of these formats; everything else is reached through the model protocol of hilum.
+``wire_for`` encodes requests in any of these formats, ``proxy_for`` names the proxy for an address; everything else is reached
+through the model protocol of hilum.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from hilum import Kernel, models
 
     from hilum_models.apis import wire_for as wire_for
+    from hilum_models.transport import proxy_for as proxy_for
 
-__all__ = ["Gateways", "ModelsSettings", "open_kernel", "provide_models", "wire_for"]
+__all__ = ["Gateways", "ModelsSettings", "open_kernel", "provide_models", "proxy_for", "wire_for"]
 
 
 class Gateways:
@@ -56,4 +58,8 @@ def __getattr__(name: str) -> Any:
         from hilum_models.apis import wire_for
 
         return wire_for
+    if name == "proxy_for":
+        from hilum_models.transport import proxy_for
+
+        return proxy_for
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

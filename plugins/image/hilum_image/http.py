@@ -1,0 +1,97 @@
+"""Requests to the providers that the user has set up, and what is said when one fails."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
+from hilum import errors
+
+from hilum_image.picture import Picture, look
+from hilum_image.wish import Failed
+
+if TYPE_CHECKING:
+    import httpx
+
+MOST_BYTES = 80_000_000
+MOST_IMAGE = 50_000_000
+
+
+def open_client(url: str, headers: Mapping[str, str], auth: tuple[str, str] | None = None) -> httpx.AsyncClient:
+    """Open a client for the server at an address, through the proxy that the environment names for it."""
+    import httpx
+    from hilum_models import proxy_for
+
+    secure = url.startswith("https://")
+    return httpx.AsyncClient(
+        headers=headers, auth=auth, proxy=proxy_for(url) or None, trust_env=False, follow_redirects=False,
+        verify=httpx.create_ssl_context() if secure else False, timeout=httpx.Timeout(None, connect=10.0),
+    )  # fmt: skip
+
+
+async def ask(client: httpx.AsyncClient, who: str, method: str, url: str, **options: Any) -> tuple[int, dict[str, Any]]:
+    """Send a request and read the answer, within bounds.
+
+    Returns:
+        The status, and the answer as JSON; what is no mapping becomes an empty one.
+
+    Raises:
+        Failed: The server cannot be reached, breaks off, sends too much; or the answer is no JSON although it is a success.
+    """
+    import httpx
+
+    host = shown(url)
+    try:
+        async with client.stream(method, url, **options) as response:
+            body = bytearray()
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > MOST_BYTES:
+                    raise Failed(f"{who} at {host} sent more than {MOST_BYTES >> 20} MB.", code=errors.E_TOO_LARGE)
+            status = response.status_code
+    except httpx.ConnectTimeout:
+        raise Failed(f"{who} at {host} did not accept a connection within 10 s.", code=errors.E_UNREACHABLE,
+                     hint="Check the address and the network.") from None  # fmt: skip
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        why = str(error).rstrip(".") or type(error).__name__
+        raise Failed(f"{who} at {host} cannot be reached: {why}.", code=errors.E_UNREACHABLE,
+                     hint="Is the server running, and is its address in the settings right?") from None  # fmt: skip
+    try:
+        answer = msgspec.json.decode(bytes(body))
+    except (msgspec.DecodeError, UnicodeError):
+        if status < 300:
+            raise Failed(f"{who} at {host} answered with something that is not JSON.", code=errors.E_CONTENT,
+                         hint="Is this the address of its API?") from None  # fmt: skip
+        answer = None
+    return status, answer if isinstance(answer, dict) else {}
+
+
+def decode(text: object, who: str) -> Picture:
+    """Make an image of base64 text, with or without a ``data:`` URL around it.
+
+    Raises:
+        Failed: It is no image.
+    """
+    if isinstance(text, str) and text:
+        try:
+            data = base64.b64decode(text.partition(",")[2] if text.startswith("data:") else text, validate=False)
+        except (binascii.Error, ValueError):
+            data = b""
+        if picture := look(data):
+            return picture
+    raise Failed(
+        f"{who} answered without an image.", code=errors.E_CONTENT, hint="Try again, or with another description."
+    )
+
+
+def shown(url: str) -> str:
+    """Scheme, host and port of an address: what a message may show."""
+    try:
+        parts = urlsplit(url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    except ValueError:
+        return "an address that is none"

@@ -1,0 +1,140 @@
+"""OpenAI's images: generations and edits.
+
+Source: OpenAI's API reference, Images. dall-e-2 and dall-e-3 are asked for base64; gpt-image models give nothing else, take a
+format and are paid by tokens. dall-e-3 changes no images.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from hilum import errors
+
+from hilum_image.http import MOST_IMAGE, ask, decode, open_client, shown
+from hilum_image.picture import Picture, look
+from hilum_image.prices import price
+from hilum_image.wish import Failed, Made, Refused, Wish
+
+if TYPE_CHECKING:
+    import httpx
+
+WHO = "OpenAI"
+SIZES = {
+    "dall-e-2": ("256x256", "512x512", "1024x1024"),
+    "dall-e-3": ("1024x1024", "1792x1024", "1024x1792"),
+    "gpt-image": ("1024x1024", "1536x1024", "1024x1536", "auto"),
+}
+_FORMATS = {".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
+_REFUSALS = ("content_policy_violation", "moderation_blocked", "content_filter")
+_LONGEST = {"dall-e-2": 1_000, "dall-e-3": 4_000}
+
+
+class OpenAI(msgspec.Struct, frozen=True):
+    """OpenAI's images, or a server compatible with them.
+
+    Args:
+        url: Where its API begins, ``…/v1``.
+        key: The key; empty for a server that needs none.
+        model: The model.
+        quality: As the provider names it; empty for its own.
+    """
+
+    url: str
+    key: str
+    model: str
+    quality: str = ""
+
+    def lacks(self, wish: Wish) -> str:
+        """Say why the model cannot do what is wanted; empty when it can."""
+        sizes = SIZES.get("gpt-image" if self.model.startswith("gpt-image") else self.model)
+        if sizes and wish.size not in sizes:
+            return f"{self.model} makes images of {', '.join(sizes)}, not {wish.size}."
+        if wish.base is not None and self.model == "dall-e-3":
+            return "dall-e-3 makes new images and changes none; gpt-image-1 and dall-e-2 do."
+        if len(wish.text) > (most := _LONGEST.get(self.model, 32_000)):
+            return f"{self.model} takes descriptions of up to {most:,} characters; this one has {len(wish.text):,}."
+        return ""
+
+    async def make(self, wish: Wish) -> Made:
+        """Make an image.
+
+        Raises:
+            Refused: The provider will not, by its rules.
+            Failed: It could not.
+        """
+        fields: dict[str, Any] = {"model": self.model, "prompt": wish.text, "n": 1, "size": wish.size}
+        if self.quality:
+            fields["quality"] = self.quality
+        if not self.model.startswith("gpt-image"):
+            fields["response_format"] = "b64_json"
+        elif ending := _FORMATS.get(wish.ending):
+            fields["output_format"] = ending
+        headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
+        async with open_client(self.url, headers) as client:
+            base = self.url.rstrip("/")
+            if wish.base is None:
+                status, answer = await ask(client, WHO, "POST", f"{base}/images/generations", json=fields)
+            else:
+                kind = wish.base.media_type
+                files = {"image": (f"image.{kind.rpartition('/')[2]}", wish.base.data, kind)}
+                texts = {name: str(value) for name, value in fields.items()}
+                status, answer = await ask(client, WHO, "POST", f"{base}/images/edits", data=texts, files=files)
+            if status != 200:
+                raise self._failure(status, answer)
+            first = _first(answer)
+            if not first.get("b64_json") and isinstance(first.get("url"), str):
+                picture = await _fetched(client, first["url"], self.url)
+            else:
+                picture = decode(first.get("b64_json"), WHO)
+        told = first.get("revised_prompt")
+        cost = price(self.model, wish.size, self.quality, answer.get("usage")) if "api.openai.com" in self.url else None
+        return Made(picture, f"{WHO}, {self.model}", cost, told if isinstance(told, str) else "")
+
+    def _failure(self, status: int, answer: dict[str, Any]) -> Refused | Failed:
+        given = answer.get("error")
+        error = given if isinstance(given, dict) else {}
+        text = str(error.get("message") or (given if isinstance(given, str) else "")).strip()[:500]
+        kind = str(error.get("code") or error.get("type") or "")
+        if kind in _REFUSALS or (status == 400 and "safety system" in text):
+            return Refused(f"{WHO} will not make this image: {text or kind}",
+                           hint="Tell the user the reason; describe it otherwise only if they want that.")  # fmt: skip
+        where = f"{WHO} at {shown(self.url)}"
+        if status in (401, 403):
+            return Failed(f"{where} does not accept the key: {text or status}", code=errors.E_NOT_CONFIGURED,
+                          hint="The user must check image.openai_api_key, or OPENAI_API_KEY.")  # fmt: skip
+        if status == 429:
+            hint = "Add credit." if kind == "insufficient_quota" else "Try again later."
+            return Failed(f"{where} is asked too much: {text or status}", code=errors.E_HTTP, hint=hint)
+        return Failed(f"{where} answered {status}: {text or kind or 'no reason was given'}", code=errors.E_HTTP)
+
+
+def _first(answer: dict[str, Any]) -> dict[str, Any]:
+    data = answer.get("data")
+    return data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else {}
+
+
+async def _fetched(client: httpx.AsyncClient, url: str, server: str) -> Picture:
+    """Fetch an image that is given as an address: from the public network, or from the server itself."""
+    import httpx
+    from hilum_web import AddressRefused, Reach, open_client, read_url
+
+    try:
+        own = read_url(server)
+        reach = Reach(hosts=frozenset({f"[{own.host}]:{own.port}" if ":" in own.host else f"{own.host}:{own.port}"}))
+        async with open_client(reach, timeout=60.0) as guarded, guarded.stream("GET", url) as response:
+            body = bytearray()
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > MOST_IMAGE:
+                    raise Failed(f"{WHO} gave an image of more than {MOST_IMAGE >> 20} MB.", code=errors.E_TOO_LARGE)
+    except AddressRefused as error:
+        raise Failed(
+            f"{WHO} gave an address for the image that is not fetched: {error}", code=errors.E_ADDRESS
+        ) from None
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        why = str(error).rstrip(".") or type(error).__name__
+        raise Failed(f"The image could not be fetched from {shown(url)}: {why}.", code=errors.E_UNREACHABLE) from None
+    if response.status_code == 200 and (picture := look(bytes(body))):
+        return picture
+    raise Failed(f"{shown(url)} answered {response.status_code} without an image.", code=errors.E_CONTENT)

@@ -1,0 +1,235 @@
+"""``generate_image`` over the wire formats of both providers, against a server on loopback."""
+
+import re
+import threading
+
+import pytest
+import trio
+from hilum_image.picture import look
+from hilum_image.prices import price
+
+from .conftest import b64, png
+
+OPENAI = "/v1/images/generations"
+EDITS = "/v1/images/edits"
+SD = "/sdapi/v1/txt2img"
+
+
+def openai(painter, **more):
+    return {"enabled": True, "openai_url": f"{painter.url}/v1", "openai_api_key": "sk-1", **more}
+
+
+def sd(painter, **more):
+    return {"enabled": True, "sd_url": painter.url, **more}
+
+
+async def test_openai_is_asked_in_its_format_and_the_image_saved(painter, draw, tmp_path):
+    """The request holds what the API wants; the file is the image, the answer says how large it is and what was understood."""
+    image = png(1024, 1024)
+    painter.answers[OPENAI] = (200, {"created": 1, "data": [{"b64_json": b64(image), "revised_prompt": "A dot, red."}]})
+    result = await draw(openai(painter), filename="art/dot.png")
+    assert (tmp_path / "proj/art/dot.png").read_bytes() == image
+    assert "Saved art/dot.png: 1024x1024" in result.text
+    assert "A dot, red." in result.text
+    [asked] = painter.asked
+    assert asked.headers["authorization"] == "Bearer sk-1"
+    assert asked.json == {
+        "model": "dall-e-3", "prompt": "a red dot", "n": 1, "size": "1024x1024", "response_format": "b64_json",
+    }  # fmt: skip
+
+
+async def test_newer_models_of_openai_are_told_the_format_and_pay_by_tokens(painter, draw, tmp_path):
+    """They take no response_format, and give WebP when a name ends so."""
+    webp = b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\x07\xc0\x01\0" + b"\0" * 8
+    painter.answers[OPENAI] = (200, {"data": [{"b64_json": b64(webp)}], "usage": {"output_tokens": 1000}})
+    result = await draw(openai(painter, model="gpt-image-1", quality="low"), filename="dot.webp", size="1536x1024")
+    assert painter.asked[0].json == {
+        "model": "gpt-image-1", "prompt": "a red dot", "n": 1, "size": "1536x1024", "quality": "low", "output_format": "webp",
+    }  # fmt: skip
+    assert result.data["width"] == 8
+    assert result.data["height"] == 8
+    assert "not known" in result.text  # what another server than OpenAI's takes
+    assert price("gpt-image-1", "", "", {"output_tokens": 1000, "input_tokens": 100}) == pytest.approx(0.0405)
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "quality", "dollars"),
+    [
+        ("dall-e-3", "1024x1024", "", 0.04),
+        ("dall-e-3", "1792x1024", "hd", 0.12),
+        ("dall-e-2", "256x256", "", 0.016),
+        ("x", "1x1", "", None),
+    ],
+)
+def test_what_an_image_costs(model, size, quality, dollars):
+    assert price(model, size, quality, None) == dollars
+
+
+async def test_stable_diffusion_is_asked_in_its_format(painter, draw, tmp_path):
+    """Twenty steps, width and height; at no cost."""
+    painter.answers[SD] = (200, {"images": [b64(png(64, 128))], "parameters": {}, "info": "{}"})
+    result = await draw(sd(painter, sd_auth="me:pass"), size="64x128")
+    assert painter.at(SD)[0].json == {"prompt": "a red dot", "steps": 20, "width": 64, "height": 128}
+    assert painter.at(SD)[0].headers["authorization"] == "Basic bWU6cGFzcw=="
+    name = re.search(r"Saved (generated_\d{8}_\d{6}\.png): 64x128", result.text)
+    assert name
+    assert (tmp_path / "proj" / name[1]).read_bytes() == png(64, 128)
+    assert "at no cost" in result.text
+
+
+async def test_an_image_is_changed_by_openai(painter, draw, tmp_path):
+    """The image goes as a part of a form."""
+    (tmp_path / "proj/old.png").write_bytes(png(4, 4))
+    painter.answers[EDITS] = (200, {"data": [{"b64_json": b64(png(16, 16))}]})
+    await draw(openai(painter, model="gpt-image-1"), edit="old.png", filename="new.png")
+    body = painter.at(EDITS)[0].body
+    assert b'name="image"; filename="image.png"' in body
+    assert png(4, 4) in body
+    assert b'name="prompt"' in body
+    assert (tmp_path / "proj/new.png").read_bytes() == png(16, 16)
+
+
+async def test_what_a_provider_cannot_do_the_next_one_does(painter, draw, tmp_path):
+    """dall-e-3 changes no images; Stable Diffusion does, and the model is told."""
+    (tmp_path / "proj/old.png").write_bytes(png(4, 4))
+    painter.answers["/sdapi/v1/img2img"] = (200, {"images": ["data:image/png;base64," + b64(png(1024, 1024))]})
+    result = await draw({**openai(painter), "sd_url": painter.url}, edit="old.png", filename="new.png")
+    assert "Saved new.png" in result.text
+    assert "dall-e-3 makes new images and changes none" in result.text
+    assert painter.at("/sdapi/v1/img2img")[0].json["init_images"] == [b64(png(4, 4))]
+    assert not painter.at(OPENAI)
+
+
+async def test_an_image_given_as_an_address_is_fetched_from_the_provider_only(painter, draw, tmp_path):
+    """A compatible server may give an address of its own; one of the user's network is not fetched."""
+    painter.answers["/out.png"] = (200, png(2, 2))
+    painter.answers[OPENAI] = (200, {"data": [{"url": f"{painter.url}/out.png"}]})
+    await draw(openai(painter), filename="a.png")
+    assert (tmp_path / "proj/a.png").read_bytes() == png(2, 2)
+    painter.answers[OPENAI] = (200, {"data": [{"url": "http://169.254.169.254/latest/meta-data"}]})
+    result = await draw(openai(painter), filename="b.png")
+    assert result.code == "E_ADDRESS"
+    assert "metadata" in result.text
+
+
+REFUSAL = {"error": {"code": "content_policy_violation", "message": "Your request was rejected by our safety system."}}
+
+
+async def test_a_refusal_is_shown_and_no_other_provider_asked(painter, draw):
+    """The user decides what to do about it."""
+    painter.answers[OPENAI] = (400, REFUSAL)
+    result = await draw({**openai(painter), "sd_url": painter.url})
+    assert result.code == "E_REJECTED"
+    assert "rejected by our safety system" in result.text
+    assert not painter.at(SD)
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "code", "words"),
+    [
+        (401, {"error": {"message": "Incorrect API key"}}, "E_NOT_CONFIGURED", "image.openai_api_key"),
+        (429, {"error": {"code": "insufficient_quota", "message": "You exceeded"}}, "E_HTTP", "Add credit"),
+        (500, {"error": "boom"}, "E_HTTP", "boom"),
+        (500, b"<html>", "E_HTTP", "500"),
+        (200, b"<html>", "E_CONTENT", "not JSON"),
+        (200, {"data": []}, "E_CONTENT", "without an image"),
+        (200, {"data": [{"b64_json": b64(b"hello")}]}, "E_CONTENT", "without an image"),
+        (200, {"data": "x"}, "E_CONTENT", "without an image"),
+        (200, [1], "E_CONTENT", "without an image"),
+    ],
+)
+async def test_failures_of_openai_are_told(painter, draw, tmp_path, status, answer, code, words):
+    """Nothing is saved, and the error says what to do."""
+    painter.answers[OPENAI] = (status, answer)
+    result = await draw(openai(painter), filename="a.png")
+    assert result.code == code
+    assert words in result.text
+    assert not list((tmp_path / "proj").glob("*.png"))
+
+
+async def test_when_all_fail_each_reason_is_given(painter, draw):
+    """The second is asked after the first failed."""
+    painter.answers[OPENAI] = (500, {"error": {"message": "first down"}})
+    painter.answers[SD] = (500, {"detail": "second down"})
+    result = await draw({**openai(painter), "sd_url": painter.url})
+    assert "first down" in result.text
+    assert "second down" in result.text
+
+
+async def test_a_server_that_is_not_there(painter, draw):
+    """The address is named."""
+    result = await draw({"enabled": True, "sd_url": "http://127.0.0.1:1"})
+    assert result.code == "E_UNREACHABLE"
+    assert "127.0.0.1:1" in result.text
+
+
+@pytest.mark.parametrize("settings", [{}, {"enabled": True}])
+async def test_where_nothing_is_set_up_it_says_how(draw, settings):
+    result = await draw(settings)
+    assert result.code == "E_NOT_CONFIGURED"
+    assert "hilum config set image.enabled true" in result.text
+
+
+async def test_a_name_that_is_taken_costs_no_image(painter, draw, tmp_path):
+    """It is refused before anybody is asked; overwriting has to be said."""
+    (tmp_path / "proj/a.png").write_bytes(b"mine")
+    painter.answers[SD] = (200, {"images": [b64(png())]})
+    result = await draw(sd(painter), filename="a.png")
+    assert result.code == "E_BAD_ARGS"
+    assert not painter.at(SD)
+    assert (tmp_path / "proj/a.png").read_bytes() == b"mine"
+    await draw(sd(painter), filename="a.png", overwrite=True)
+    assert (tmp_path / "proj/a.png").read_bytes() == png()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"filename": "a.txt"}, {"filename": "../a.png"}, {"size": "big"}, {"edit": "none.png"}, {"description": ""}],
+)
+async def test_arguments_that_do_not_fit(painter, draw, tmp_path, arguments):
+    """Nobody is asked, nothing is written."""
+    result = await draw(sd(painter), **arguments)
+    assert result.code
+    assert not painter.asked
+    assert not list(tmp_path.glob("*.png"))
+
+
+async def test_a_name_taken_meanwhile_loses_no_image(painter, draw, tmp_path):
+    """What was paid for is saved under another name."""
+    painter.answers[SD] = (200, {"images": [b64(png())]})
+    gate = painter.waits.setdefault(SD, threading.Event())
+    came = painter.arrival(SD)
+    results = []
+
+    async def run():
+        results.append(await draw(sd(painter), filename="a.png"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        await trio.to_thread.run_sync(came.wait)
+        (tmp_path / "proj/a.png").write_bytes(b"mine")
+        gate.set()
+    assert (tmp_path / "proj/a.png").read_bytes() == b"mine"
+    assert "under another name" in results[0].text
+    assert [p.read_bytes() for p in (tmp_path / "proj").glob("generated_*.png")] == [png()]
+
+
+async def test_a_provider_that_takes_too_long_is_interrupted(painter, draw):
+    """The server is told to stop its work."""
+    painter.waits[SD] = threading.Event()
+    painter.answers["/sdapi/v1/interrupt"] = (200, {})
+    result = await draw(sd(painter, timeout=1.0))
+    assert result.code == "E_TIMEOUT"
+    assert painter.at("/sdapi/v1/interrupt")
+
+
+def test_an_image_is_told_by_its_first_bytes():
+    """Cut-off and hostile headers give no size, or no image, and never an error."""
+    assert look(png(3, 5)).size == "3x5"
+    assert look(b"GIF89a\x02\0\x03\0").size == "2x3"
+    jpeg = b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x11\x08\x00\x10\x00\x20\x03"
+    assert look(jpeg).size == "32x16"
+    for whole in (png(), jpeg, b"GIF89a\x02\0\x03\0", b"RIFF\0\0\0\0WEBPVP8X" + b"\0" * 20):
+        for end in range(len(whole)):
+            look(whole[:end])
+    assert look(b"<svg>") is None
