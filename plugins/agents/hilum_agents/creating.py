@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import trio
 from hilum import StoreError, UsageError
 
-from hilum_agents.definitions.catalog import OWN, user_folder
+from hilum_agents.places import OWN, user_folder
 from hilum_agents.definitions.loading import LONGEST_NAME, NAME
 
 if TYPE_CHECKING:

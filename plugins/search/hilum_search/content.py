@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import trio
 from hilum import Call, Output, ToolError, errors, section, setting, tool
 
-from hilum_search.engine.patterns import Pattern, PatternError
 from hilum_search.places import Aim, aim, show
 from hilum_search.running import FoundFile, FoundLine, Search, list_files, ripgrep, search
+
+if TYPE_CHECKING:
+    from hilum_search.engine.patterns import Pattern
 
 COUNTED = 1000
 """Matches that are counted; of more it is only said that there are more."""

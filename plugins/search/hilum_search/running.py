@@ -16,10 +16,11 @@ import msgspec
 from hilum import ToolError
 
 from hilum_search.engine.ignoring import VCS
-from hilum_search.engine.patterns import Pattern
 
 if TYPE_CHECKING:
     from hilum import Processes
+
+    from hilum_search.engine.patterns import Pattern
 
 CHUNK = 32_768
 """Bytes read at once: between two of them everything else has its turn."""
