@@ -20,9 +20,7 @@ _QUOTA = r"(?i)insufficient_quota|exceeded your current quota|credit balance|ins
 _NO_TOOLS = r"(?i)does not support (tools|function)|endpoints found that support tool|tool.?choice.*parser"
 _BAD_KEY = r"(?i)api[_ ]key[_ ](not valid|invalid)|API_KEY_INVALID|invalid.api.key"
 # Vendors quote the refused key, partly masked: nothing that looks like one is repeated.
-_KEYS = (
-    r"\b(sk|gsk|xai|pplx|key|AIza|Bearer\s)[-_*A-Za-z0-9.…]{8,}|[A-Za-z0-9_-]{0,40}\*{3,}[A-Za-z0-9_*-]*"
-)
+_KEYS = r"\b(sk|gsk|xai|pplx|key|AIza|Bearer\s)[-_*A-Za-z0-9.…]{8,}|[A-Za-z0-9_-]{0,40}\*{3,}[A-Za-z0-9_*-]*"
 LONGEST = 600
 MOST_READ = 6_000
 

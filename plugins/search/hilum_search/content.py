@@ -100,6 +100,8 @@ def _pattern(pattern: str, literal: bool, ignore_case: bool) -> Pattern:
     if not pattern or len(pattern) > 10_000 or "\0" in pattern:
         problem = "The pattern is empty, has a null byte, or more than 10,000 characters."
         raise ToolError(problem, code=errors.E_BAD_ARGS, hint="Give a short regular expression or text.")
+    from hilum_search.engine.patterns import Pattern, PatternError
+
     try:
         return Pattern(pattern, literal=literal, ignore_case=ignore_case)
     except PatternError as error:

@@ -9,9 +9,8 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-import attrs
 import msgspec
 from hilum import ToolError
 
@@ -28,8 +27,7 @@ LONGEST = 16_000_000
 """Bytes of one message; a longer one, of a file that is one endless line, is left out."""
 
 
-@attrs.frozen
-class Scope:
+class Scope(NamedTuple):
     """Which files.
 
     Args:
