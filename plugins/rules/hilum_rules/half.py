@@ -177,15 +177,16 @@ class Rules:
         verdicts = [checks.judge_call(rules, agent, call, tool)]
         if tool.risk == "read":
             verdicts += [deny(why) for path in inside if (why := checks.may_load(rules, path, self.session.kind))]
-        verdicts.append(self._keeps(rules, tool, call))
+        verdicts.append(self._keeps(tool, call))
         return max((verdict for verdict in verdicts if verdict), key=lambda verdict: verdict.rank, default=None)
 
-    def _keeps(self, rules: Sequence[Rule], tool: Tool, call: ToolCall) -> Verdict | None:
-        """Let the user decide before an agent rewrites the rules that hold it."""
-        sources = {rule.path for rule in rules}
-        for path in self._inside(_named_paths(call, tool, only=tool.writes)):
-            if path in sources:
-                return ask(f"{path} holds rules that are enforced; the agent wants to change it.")
+    def _keeps(self, tool: Tool, call: ToolCall) -> Verdict | None:
+        """Let the user decide before an agent rewrites the rules that hold it, or puts others in their place."""
+        written = self._inside(_named_paths(call, tool, only=tool.writes))
+        held = set(self._current.sources()) if written else set()
+        for path in written:
+            if self.session.workspace.root / path in held:
+                return ask(f"{path} holds rules that are enforced, or takes their place; the agent wants to change it.")
         return None
 
     @hookimpl

@@ -242,6 +242,23 @@ async def test_an_agent_does_not_rewrite_the_rules_that_hold_it_unasked(bench) -
     assert codes[1] == ""
 
 
+@pytest.mark.parametrize("path", ["AGENTS.md", "docs/house.md", "AGENTS.override.md", "docs/imported.md"])
+async def test_nor_does_it_by_another_name(bench, path: str) -> None:
+    """Not where the file is a link, not by what stands in the place of another, not in what is imported."""
+    b = await bench(
+        hilum_rules,
+        hilum_files,
+        answers=[use("read_file", path=path), use("write_file", path=path, content="- free"), "ok"],
+        files={"docs/house.md": RULES + "\n@imported.md\n", "docs/imported.md": "## Safety\n- Never edit `x.txt`."},
+        kind="headless",
+    )
+    (b.workspace / "AGENTS.md").symlink_to("docs/house.md")
+    await b.run("Hi")
+    assert "nobody is there" in b.result("write_file").text
+    assert "holds rules that are enforced" in b.result("write_file").text
+    assert not (b.workspace / "AGENTS.override.md").exists()
+
+
 async def test_what_is_not_for_this_kind_of_session_is_not_loaded(bench) -> None:
     text = "## Hard rules\n\n- Do not load `MEMORY.md` in shared sessions.\n"
     for kind, denied in (("shared", True), ("main", False)):
