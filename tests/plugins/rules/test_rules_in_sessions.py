@@ -5,6 +5,7 @@ from pathlib import Path
 
 import hilum_files
 import hilum_rules
+import hilum_shell
 import pytest
 from hilum import hookimpl, tool
 from hilum.context import estimate
@@ -255,7 +256,30 @@ async def test_nor_does_it_by_another_name(bench, path: str) -> None:
     (b.workspace / "AGENTS.md").symlink_to("docs/house.md")
     await b.run("Hi")
     assert "nobody is there" in b.result("write_file").text
-    assert "holds rules that are enforced" in b.result("write_file").text
+    assert "The agent wants to change rules that are enforced: it " in b.result("write_file").text
+    assert not (b.workspace / "AGENTS.override.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "runs"),
+    [
+        ("echo '- free' > AGENTS.md", False),
+        ("sed -i s/Never/Always/ ./AGENTS.md", False),
+        ("cp other.md AGENTS.override.md", False),
+        ("rm -f AGENTS.md", False),
+        ("cat AGENTS.md > copy.md", True),
+        ("echo x > other.md", True),
+    ],
+)
+async def test_nor_by_a_command(bench, command: str, runs: bool) -> None:
+    """What reads the rules runs, and so does what writes something else."""
+    files = {"AGENTS.md": RULES, "other.md": "- free"}
+    answers = [use("run_terminal_cmd", command=command), "ok"]
+    b = await bench(hilum_rules, hilum_shell, answers=answers, files=files, kind="headless")
+    await b.run("Hi")
+    assert ("rules that are enforced" not in b.results[0].text) is runs
+    assert (b.results[0].code == "") is runs
+    assert (b.workspace / "AGENTS.md").read_text() == RULES
     assert not (b.workspace / "AGENTS.override.md").exists()
 
 
