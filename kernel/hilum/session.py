@@ -24,7 +24,7 @@ from hilum.agents import Agent, Mode, Profile, ToolFilter
 from hilum.errors import HilumError, StoreError, ToolDenied, ToolError, UsageError, unknown
 from hilum.hookspecs import PROJECT
 from hilum.journal import Journal, Reader
-from hilum.loop import drive, give_up
+from hilum.loop import drive, give_up, trim_at_rest
 from hilum.messages import Message, writable
 from hilum.plugins import Plugin
 from hilum.processes import Command, Processes
@@ -46,6 +46,7 @@ class Run(msgspec.Struct, eq=False):
     Attributes:
         id: The run's id, as in its events.
         agent: Name of the agent.
+        state: What the face knew of the user's workspace when it was prompted.
         reply: Set when the prompt was a command that is done; no agent ran.
         result: How it ended, ``None`` while it runs.
     """
@@ -53,6 +54,7 @@ class Run(msgspec.Struct, eq=False):
     id: str
     agent: str
     session: Session
+    state: dict[str, object] = {}
     reply: str | None = None
     result: ev.RunEnded | None = None
     error: HilumError | None = None
@@ -197,9 +199,9 @@ class Session:
         if actor.conversation.phase != "idle" and agent not in self._working:
             give_up(actor, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
         identity = os.urandom(6).hex()
-        run = self._runs[identity] = Run(identity, agent, self)
+        run = self._runs[identity] = Run(identity, agent, self, dict(state or {}))
         self.emit(ev.PromptQueued(text=text), actor, identity)
-        self._start(actor, dict(state or {}))
+        self._start(actor)
         return run
 
     async def run(self, text: str, **options: Any) -> ev.RunEnded:
@@ -224,7 +226,7 @@ class Session:
             new = [Run(run, agent.name, self) for run in agent.conversation.pending if run not in self._runs]
             self._runs |= {run.id: run for run in new}
             resumed += new
-            self._start(agent, {})
+            self._start(agent)
         return resumed
 
     def stop(self, agent: str = "") -> None:
@@ -239,7 +241,9 @@ class Session:
                     self.emit(ev.StopAsked(), actor, actor.starting)
 
     def trim(self, agent: str = "main", *, focus: str = "") -> None:
-        """Have a conversation cut to what matters before the agent's next request.
+        """Have a conversation cut to what matters: at once when the agent has nothing to do, else before its next request.
+
+        ``Trimmed`` tells what came of it. One cut off by a crash is made when the session goes on.
 
         Args:
             agent: Whose.
@@ -250,7 +254,9 @@ class Session:
         """
         if agent not in self.agents:
             raise unknown("agent", agent, self.agents)
-        self.emit(ev.TrimAsked(focus=focus), self.agents[agent])
+        self.emit(ev.TrimAsked(focus=focus), actor := self.agents[agent])
+        if not actor.conversation.pending:
+            self._start(actor)
 
     def answer(self, approval: str, accepted: bool, *, reason: str = "", remember: str = "once") -> None:
         """Answer an approval.
@@ -283,11 +289,9 @@ class Session:
                 raise unknown(kind, name, known)
         if model is not None:
             self.kernel.router.model(model)
-        change = ev.SessionChanged(
-            mode=mode if mode != self._mode else None,
-            model=model if model != self.model else None,
-            approve=approve if approve != self.approve else None,
-        )
+        pairs = (mode, self._mode), (model, self.model), (approve, self.approve)
+        mode, model, approve = (new if new != old else None for new, old in pairs)
+        change = ev.SessionChanged(mode=mode, model=model, approve=approve)
         if change != ev.SessionChanged():
             self.emit(change)
             self._change(change)
@@ -333,17 +337,17 @@ class Session:
 
     # --- work ---------------------------------------------------------------------------------------------------------
 
-    def _start(self, agent: Agent, state: dict[str, object]) -> None:
+    def _start(self, agent: Agent) -> None:
         if agent.name not in self._working:
             self._working.add(agent.name)
-            self.work.start_soon(self._work, agent, state, name=f"agent {agent.name}")
+            self.work.start_soon(self._work, agent, name=f"agent {agent.name}")
 
-    async def _work(self, agent: Agent, state: dict[str, object]) -> None:
+    async def _work(self, agent: Agent) -> None:
         """Work on the agent's run and its waiting prompts, one after another."""
         try:
-            while agent.conversation.pending:
-                await drive(agent, state)
-                state = {}
+            while (waits := agent.conversation.pending) or agent.conversation.trim_asked:
+                run = self._runs.get(waits[0]) if waits else None
+                await (drive(agent, run.state if run else {}) if waits else trim_at_rest(agent))
         except StoreError as error:
             for run in self._runs.values():
                 run.finish(None, error)
