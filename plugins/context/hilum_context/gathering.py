@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import unescape
 from typing import Any
 
 import msgspec
@@ -124,7 +125,7 @@ def _earlier(agent: Agent) -> dict[tuple[str, str], str]:
         for part in message.parts if isinstance(message, UserMessage) else ():
             if isinstance(part, Text) and part.source in tags and AGAIN not in part.text[:5_000]:
                 path = part.text[:5_000].partition("\n")[0].partition(' path="')[2].partition('"')[0]
-                found[tags[part.source], path] = part.text
+                found[tags[part.source], unescape(path)] = part.text
     return found
 
 
