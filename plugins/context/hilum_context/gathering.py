@@ -48,10 +48,12 @@ class Gathered(msgspec.Struct, frozen=True):
     Args:
         blocks: For the kernel.
         data: For the event.
+        whole: The hash of each file of which all is sent, by path.
     """
 
     blocks: list[Block]
     data: dict[str, Any]
+    whole: dict[str, str]
 
 
 async def gather(agent: Agent, request: ContextRequest, state: WorkspaceState, settings: ContextSettings) -> Gathered:
@@ -150,4 +152,5 @@ def _gathered(look: Look, budget: int, reports: dict[str, Report], ms: float) ->
     said |= dict.fromkeys(f"{name}: {report.error}" for name, report in reports.items() if report.error)
     if said:
         data["say"] = "\n  ".join(["Not all of the context could be gathered:", *list(said)[:10]])
-    return Gathered([piece.block() for piece in pieces], data)
+    whole = {piece.path: piece.hash for piece in pieces if piece.hash}
+    return Gathered([piece.block() for piece in pieces], data, whole)

@@ -32,6 +32,7 @@ class Piece(msgspec.Struct, frozen=True):
         path: The file, as it is shown.
         line: The line it is about; 0 for none.
         source: Where it is from, in words: ``editor``, ``disk``, ``journal``, ``git`` …
+        hash: Names the content of the file, where the text is all of it.
     """
 
     type: str
@@ -39,6 +40,7 @@ class Piece(msgspec.Struct, frozen=True):
     path: str = ""
     line: int = 0
     source: str = ""
+    hash: str = ""
 
     @property
     def tokens(self) -> int:

@@ -43,6 +43,7 @@ class OpenFiles(Source[list[tuple[Text, str]]]):
                 look.leave_out(self.type, text.path, "no tokens are left for it", said=True)
                 continue
             frame = 25 + len(text.path) // 3  # tokens of its tag
-            shown, lines = cut("\n".join(text.lines), room - frame, None if text.whole else text.total)
+            all_lines = "\n".join(text.lines)
+            shown, lines = cut(all_lines, room - frame, None if text.whole else text.total)
             look.covered[text.path] = lines
-            yield Piece(self.type, shown, text.path, source=source)
+            yield Piece(self.type, shown, text.path, source=source, hash=text.hash if shown == all_lines else "")

@@ -68,8 +68,9 @@ class RecentEdits(Source[list[tuple[Text, str]]]):
         """Give those that are not sent already."""
         fresh = [(text, source) for text, source in found if text.path not in look.covered]
         for text, source in fresh[:MOST]:
-            shown, lines = cut("\n".join(text.lines), TOKENS)
-            yield Piece(self.type, shown, text.path, source=source)
+            all_lines = "\n".join(text.lines)
+            shown, lines = cut(all_lines, TOKENS)
+            yield Piece(self.type, shown, text.path, source=source, hash=text.hash if shown == all_lines else "")
             look.covered[text.path] = lines
 
 
