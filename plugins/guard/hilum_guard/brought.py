@@ -75,7 +75,7 @@ def _walk(root: str, folder: str, above: set[str]) -> Iterator[tuple[str, str]]:
     own = folder == os.path.join(root, OWN)
     for name in names:
         path = os.path.join(folder, name)
-        shown = os.path.relpath(path, root)
+        shown = path[len(os.path.join(root, "")) :]
         is_folder = os.path.isdir(path)
         if own and name in (_TEXT_FOLDERS if is_folder else _HARMLESS_FILES):
             continue
