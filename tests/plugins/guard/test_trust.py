@@ -4,7 +4,7 @@ import os
 
 import pytest
 from hilum import UsageError
-from hilum_agents.definitions.catalog import _PROJECT as AGENTS
+from hilum_agents.places import _PROJECT as AGENTS
 from hilum_guard import Trust, distrust, trusted
 from hilum_guard.brought import FOLDERS
 from hilum_guard.trust import executable
