@@ -199,9 +199,8 @@ def _told(session: Session, tool: Tool, error: BaseException) -> ToolError:
 async def _checked(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult:
     """Let plugins change the result before anyone sees it; if one fails, nobody sees it."""
     try:
-        checked: ToolResult = await agent.session.hooks.pipe(
-            "check_result", "result", agent=agent, call=call, result=result
-        )
+        hooks = agent.session.hooks
+        checked: ToolResult = await hooks.pipe("check_result", "result", agent=agent, call=call, result=result)
         if checked.call_id != result.call_id:
             raise ValueError("A plugin that checks results gave that of another call.")
         msgspec.json.encode(checked)

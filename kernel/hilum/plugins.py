@@ -30,12 +30,9 @@ class Table(hilum_hooks.Table):
 
     def refusal(self) -> str:
         """Why no call may run, empty if calls may run: a plugin that guards them is gone."""
-        for gone in self.closed.values():
-            for plugin, reason in gone.items():
-                return (
-                    f"The plugin {plugin} guards tool calls and is off ({reason}). No call runs until it works again "
-                    f"or the user takes it out by name: plugins.block = [{plugin!r}]."
-                )
+        for plugin, reason in ((name, why) for gone in self.closed.values() for name, why in gone.items()):
+            off = f"The plugin {plugin} guards tool calls and is off ({reason}). No call runs until it works again or"
+            return f"{off} the user takes it out by name: plugins.block = [{plugin!r}]."
         return ""
 
 

@@ -21,7 +21,7 @@ from hilum.agents import Agent, Mode, Profile, ToolFilter
 from hilum.errors import HilumError, StoreError, ToolDenied, UsageError, unknown
 from hilum.halves import Halves
 from hilum.journal import Journal, Reader
-from hilum.loop import drive, give_up
+from hilum.loop import drive, give_up, trim_at_rest
 from hilum.messages import Message, writable
 from hilum.processes import Command, Processes
 from hilum.settings import KernelSettings, Settings
@@ -43,7 +43,7 @@ class Run(msgspec.Struct, eq=False):
     Attributes:
         id: The run's id, as in its events.
         agent: Name of the agent.
-        state: What the face knew of the user's workspace.
+        state: What the face knew of the user's workspace when it was prompted.
         reply: Set when the prompt was a command that is done; no agent ran.
         result: How it ended, ``None`` while it runs.
     """
@@ -242,7 +242,9 @@ class Session:
                     self.emit(ev.StopAsked(), actor, actor.starting)
 
     def trim(self, agent: str = "main", *, focus: str = "") -> None:
-        """Have a conversation cut to what matters before the agent's next request.
+        """Have a conversation cut to what matters: at once when the agent has nothing to do, else before its next request.
+
+        ``Trimmed`` tells what came of it. One cut off by a crash is made when the session goes on.
 
         Args:
             agent: Whose.
@@ -253,7 +255,9 @@ class Session:
         """
         if agent not in self.agents:
             raise unknown("agent", agent, self.agents)
-        self.emit(ev.TrimAsked(focus=focus), self.agents[agent])
+        self.emit(ev.TrimAsked(focus=focus), actor := self.agents[agent])
+        if not actor.conversation.pending:
+            self._start(actor)
 
     def answer(self, approval: str, accepted: bool, *, reason: str = "", remember: str = "once") -> None:
         """Answer an approval.
@@ -284,11 +288,9 @@ class Session:
                 raise unknown(kind, name, known)
         if model is not None:
             self.kernel.router.model(model)
-        change = ev.SessionChanged(
-            mode=mode if mode != self._mode else None,
-            model=model if model != self.model else None,
-            approve=approve if approve != self.approve else None,
-        )
+        pairs = (mode, self._mode), (model, self.model), (approve, self.approve)
+        mode, model, approve = (new if new != old else None for new, old in pairs)
+        change = ev.SessionChanged(mode=mode, model=model, approve=approve)
         if change != ev.SessionChanged():
             self.emit(change)
             self._change(change)
@@ -342,8 +344,8 @@ class Session:
     async def _work(self, agent: Agent) -> None:
         """Work on the agent's run and its waiting prompts, one after another."""
         try:
-            while agent.conversation.pending:
-                await drive(agent)
+            while (waits := agent.conversation.pending) or agent.conversation.trim_asked:
+                await (drive(agent) if waits else trim_at_rest(agent))
         except StoreError as error:
             for run in self.runs.values():
                 run.finish(None, error)

@@ -308,11 +308,12 @@ class Agents:
             more = f"\n… and {len(new) - MOST_TOLD} more; hilum agents list shows them." if len(new) > MOST_TOLD else ""
             self._session.note("agents.problems", say="\n".join(new[:MOST_TOLD]) + more, problems=new[:200])
         off = sorted({each.definition.name for each in catalog.entries if each.state == "untrusted"})
-        if off and "untrusted" not in self._told:
-            self._told.add("untrusted")
+        if off:
             names = ", ".join(off[:MOST_TOLD]) + (f" and {len(off) - MOST_TOLD} more" if len(off) > MOST_TOLD else "")
-            say = f"Agents of this project are off, for you do not trust it yet: {names}. `hilum trust` trusts it."
-            self._session.note("agents.untrusted", say=say, agents=off)
+            say = f"Agents of this project are off: {names}. {catalog.distrust}"
+            if say not in self._told:
+                self._told.add(say)
+                self._session.note("agents.untrusted", say=say, agents=off)
 
 
 async def author(session: Session, instructions: str, wish: str) -> str:

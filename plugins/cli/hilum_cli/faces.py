@@ -173,6 +173,8 @@ def happening(item: Event) -> str:
             return f"! {line(item.message, 200)}"
         case PluginEvent(data={"say": str(said)}):
             return "· " + neutral(said[:SAID])
+        case Trimmed(upto=0) if not item.thinned:
+            return "· nothing of the conversation could be cut"
         case Trimmed():
             how = "the conversation was cut" if item.upto else "old results were shortened"
             return f"! {how} {TRIM_CAUSES[item.cause]} (about {item.before:,} tokens before)"

@@ -161,11 +161,9 @@ class Skills:
         if untrusted := self.catalog.untrusted:
             names = ", ".join(entry.skill.name for entry in untrusted[:MOST_TOLD])
             more = f" and {len(untrusted) - MOST_TOLD} more" if len(untrusted) > MOST_TOLD else ""
-            say = (
-                f"Skills of this project are off, for you do not trust it yet: {names}{more}. `hilum trust` trusts it."
-            )
-            if "untrusted" not in self._told:
-                self._told.add("untrusted")
+            say = f"Skills of this project are off: {names}{more}. {self.catalog.distrust}"
+            if say not in self._told:
+                self._told.add(say)
                 self._session.note("skills.untrusted", say=say, skills=[entry.skill.name for entry in untrusted])
         if new := [complaint for complaint in dict.fromkeys(complaints) if complaint not in self._told]:
             self._told.update(new)

@@ -47,6 +47,7 @@ class Catalog:
         stamp: What the disk looked like.
         watched: The files and folders that the stamp is made of.
         trusts: Whether the user trusts the project; ``None`` where it has no agents.
+        distrust: Why agents of the project are off, and what to do, where the user does not trust it.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -54,6 +55,7 @@ class Catalog:
     stamp: tuple[object, ...] = ()
     watched: tuple[Path, ...] = ()
     trusts: bool | None = None
+    distrust: str = ""
 
     def on(self) -> list[Entry]:
         """The agents that can be called."""
@@ -96,7 +98,8 @@ def look(workspace: Path | None, *, folders: bool = True) -> Catalog:
             watched.append(path)
     trusts = _trusted(workspace) if any(entry.definition.scope == "project" for entry in entries) else None
     paths = tuple(dict.fromkeys(watched))
-    return Catalog(tuple(_judge(entries, bool(trusts))), tuple(complaints), _stamp(paths, trusts), paths, trusts)
+    why = _distrust(workspace) if trusts is False else ""
+    return Catalog(tuple(_judge(entries, bool(trusts))), tuple(complaints), _stamp(paths, trusts), paths, trusts, why)
 
 
 def changed(catalog: Catalog, workspace: Path | None) -> bool:
@@ -175,6 +178,12 @@ def _trusted(workspace: Path | None) -> bool:
     from hilum_guard import trusted
 
     return workspace is not None and trusted(workspace)
+
+
+def _distrust(workspace: Path | None) -> str:
+    from hilum_guard import distrust
+
+    return distrust(workspace) if workspace is not None else ""
 
 
 def _stamp(watched: Iterable[Path], trusts: bool | None) -> tuple[object, ...]:
