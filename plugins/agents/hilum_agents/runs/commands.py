@@ -143,7 +143,8 @@ async def _results(argv: list[str], desk: Desk) -> int:
     for row in rows:
         at = time.strftime("%m-%d %H:%M", time.localtime(row["started"]))
         step = "" if row["status"] == "completed" else f"  {row['current_step']}"
-        desk.say(f"{row['agent_id']}  {at}  {row['status']:20} {row['progress']:4.0%}  {row['agent']}{step}".rstrip())
+        name = f"{row['agent']}: {row['title']}" if row["title"] else row["agent"]
+        desk.say(f"{row['agent_id']}  {at}  {row['status']:20} {row['progress']:4.0%}  {name}{step}".rstrip())
     if not rows:
         desk.say("No agent has run here.")
     return 0
