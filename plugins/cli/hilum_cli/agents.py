@@ -31,6 +31,7 @@ class AgentView(msgspec.Struct):
         progress: 0 to 1.
         since: When it was started, or has begun, Unix time.
         seconds: How long it took, once it has ended.
+        turns: The most it has, 0 where nobody says.
         calls: How many tool calls have ended.
         doing: What it does now.
         result: The result, once it has ended.
@@ -47,6 +48,7 @@ class AgentView(msgspec.Struct):
     progress: float = 0.0
     since: float = 0.0
     seconds: float = 0.0
+    turns: int = 0
     calls: int = 0
     doing: str = ""
     result: dict[str, Any] = {}
@@ -103,6 +105,7 @@ class _Told(msgspec.Struct):
     owner: str = ""
     lane: str = ""
     wakes: bool = False
+    profile: dict[str, Any] = {}
     status: str = "queued"
     place: int = 0
     progress: float = 0.0
@@ -141,7 +144,7 @@ class AgentViews:
         if event.name == "agents.queued":
             view = AgentView(
                 id=data.agent_id, agent=data.agent, actor=data.actor, title=data.title, owner=data.owner,
-                reports=not data.lane and not data.wakes, since=event.at,
+                reports=not data.lane and not data.wakes, turns=int(data.profile.get("turns") or 0), since=event.at,
             )  # fmt: skip
             self.all[view.id] = self._by_actor[view.actor] = view
             return None  # where it stands is told next

@@ -67,6 +67,10 @@ class Face:
     async def ended(self, end: RunEnded, session: str) -> None:
         """Show how the run ended. ``session`` is empty where it was not kept."""
 
+    async def finish(self) -> None:
+        """Say what it has cost, and leave the terminal for what is written next."""
+        self.close()
+
     async def aside(self, text: str) -> None:
         """Show what the agent said while others it has started go on: not its last word."""
 
@@ -184,10 +188,14 @@ class PlainFace(TextFace):
         """Write it on standard error."""
         await self._line(neutral(text.strip()))
 
-    async def ended(self, end: RunEnded, session: str) -> None:
-        """Give the answer below what it has cost."""
+    async def finish(self) -> None:
+        """Write the line."""
         if self.progress.turn:
             await self._line(self.progress.status())
+
+    async def ended(self, end: RunEnded, session: str) -> None:
+        """Give the answer below what it has cost."""
+        await self.finish()
         await super().ended(end, session)
 
     async def _line(self, text: str) -> None:

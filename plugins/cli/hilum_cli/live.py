@@ -94,7 +94,7 @@ class LiveFace(TextFace):
 
     def _status(self, spin: str, others: int, width: int) -> str:
         state = self.progress.retry or STATES.get(self.progress.state, self.progress.state.replace("_", " "))
-        if others and (self.progress.state in FINAL or self.progress.state == "working"):
+        if others and (self.progress.state in (*FINAL, "working") or not self.progress.turn):
             state = f"waits for {others} agent{'s' if others > 1 else ''}"
         stops = "Ctrl-C stops all" if others else "Ctrl-C stops"
         return self.progress.status(width, before=f"{spin} {state}", after=stops)
@@ -129,11 +129,15 @@ class LiveFace(TextFace):
         """Print it above what goes on."""
         self.console.print(Text(neutral(text.strip()), style="dim"))
 
-    async def ended(self, end: RunEnded, session: str) -> None:
-        """Give the answer below what it has cost."""
+    async def finish(self) -> None:
+        """Print the line."""
         self.close()
         if self.progress.turn:
             self.console.print(Text(self.progress.status(self.console.width), style="cyan"))
+
+    async def ended(self, end: RunEnded, session: str) -> None:
+        """Give the answer below what it has cost."""
+        await self.finish()
         await super().ended(end, session)
 
     def _print_call(self, view: CallView) -> None:

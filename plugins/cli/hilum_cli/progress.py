@@ -130,6 +130,8 @@ class Progress(msgspec.Struct):
                 self._turn_of[event.agent] = 0
                 if leads:
                     self.began, self.model, self.turn = event.at or time.time(), event.model, 0
+                    view = self.agents.of(event.agent)
+                    self.turns = (view.turns if view else 0) or self.turns
             case ModelStarted():
                 self._turn_of[event.agent] = event.turn
                 if leads:
@@ -196,6 +198,7 @@ class Progress(msgspec.Struct):
             after: What stands at its end.
         """
         turn = f"turn {self.turn}/{self.turns}" if self.turns else f"turn {self.turn}"
+        turn = turn if self.turn else ""
         cost = money(self.usage.cost) if self.usage.cost is not None else ""
         todo = f"todo {self.todos.done}" if self.todos.done else ""
         parts = [before, turn, todo, tokens(self.usage), cost, line(self.model, 50)]
