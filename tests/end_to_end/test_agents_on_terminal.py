@@ -19,6 +19,14 @@ def tasks(**options):
     return AssistantMessage((Text("I share it out.", "model"), *calls), stop="calls")
 
 
+def define(cli, *names):
+    """Agents of the user's, whose answers may be of any form."""
+    folder = cli.folder / "config" / "agents"
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / f"{name}.md").write_text(f"---\nname: {name}\ndescription: Helps.\n---\nYou help.\n")
+
+
 def scripted(first, gate, *last):
     """A model whose main agent gives ``first`` and then ``last``, and whose tasks wait for a gate."""
     answers = [first, *last]
@@ -83,10 +91,11 @@ async def test_a_run_waits_for_what_goes_on_in_the_background(cli, asks):
 async def test_who_is_handed_over_to_reports_to_the_user(cli, asks):
     gate = trio.Event()
     gate.set()
-    call = asks("handover", agent="explore", brief="Do 1.")
+    define(cli, "helper")
+    call = asks("handover", agent="helper", brief="Do 1.")
     async with cli.model(scripted(call, gate, "Handed over.")):
         done = await cli("run", "go", "--approve", "auto")
-    assert done.out.startswith("Handed over.\n\n── explore (")
+    assert done.out.startswith("Handed over.\n\n── helper (")
     assert done.out.endswith("): completed\nFound by Do 1.\n")
 
 
@@ -103,15 +112,16 @@ async def test_ctrl_c_stops_all_of_them(cli, asks):
 
 
 async def test_several_are_run_from_the_command_line_and_one_is_stopped_by_another_process(cli):
+    define(cli, "helper", "second")
     gate = trio.Event()
     model = scripted("never said", gate)
-    arguments = ("agents", "run", "explore", "Do 1.", "--also", "review", "Do 2.")
+    arguments = ("agents", "run", "helper", "Do 1.", "--also", "second", "Do 2.")
     async with cli.model(model), cli.on_terminal(*arguments) as terminal:
-        await terminal.see(" review ")
+        await terminal.see(" second ")
         await terminal.see("Ctrl-C stops all")
-        row = next(line for line in terminal.text.splitlines() if " review " in line)
+        row = next(line for line in terminal.text.splitlines() if " second " in line)
         assert (await cli("agents", "stop", row.split()[1])).code == 0
-        await terminal.see("review · stopped")
+        await terminal.see("second · stopped")
         gate.set()
         await terminal.see("): completed")
         await terminal.see("Found by Do 1.")
@@ -121,10 +131,10 @@ async def test_several_are_run_from_the_command_line_and_one_is_stopped_by_anoth
 
 async def test_ctrl_c_at_agents_run(cli):
     """What it had so far is kept, and there is no traceback."""
-    async with cli.model(scripted("never said", trio.Event())):
-        async with cli.on_terminal("agents", "run", "explore", "Do 1.") as terminal:
-            await terminal.see("turn 1/")
-            terminal.type("\x03")
-            assert await terminal.end() == 130
+    model = scripted("never said", trio.Event())
+    async with cli.model(model), cli.on_terminal("agents", "run", "explore", "Do 1.") as terminal:
+        await terminal.see("turn 1/")
+        terminal.type("\x03")
+        assert await terminal.end() == 130
     assert "It was stopped." in terminal.text
     assert "Traceback" not in terminal.text

@@ -61,6 +61,7 @@ class Headless:
         self.ended = False
         self.session = ""
         self.shown = self.fed = 0
+        self.cut_short = False
 
     async def main(self) -> int:
         """Do everything; gives the exit code."""
@@ -83,7 +84,7 @@ class Headless:
                 HilumError(f"Standard output cannot be written: {self.face.out.error.strerror}.", code="E_FAILED")
             )
             return exits.FAILED
-        return exits.of_run(self.end, self.stopping.signal)
+        return 128 + self.stopping.signal if self.cut_short else exits.of_run(self.end, self.stopping.signal)
 
     async def _end(self) -> None:
         """Show the end, once."""
@@ -216,6 +217,8 @@ class Headless:
             nursery.cancel_scope.cancel()
         # Of several the main agent's last one counts. This raises what broke the session.
         self.end = await leads[-1].wait() if leads else RunEnded(state="completed")
+        # What the user has stopped is what had gone on behind an agent that was done.
+        self.cut_short = bool(self.stopping.signal) and self.end.state == "completed"
         for later in over:  # it was told of the end of what it had started
             self.end = _joined(self.end, later)
 
