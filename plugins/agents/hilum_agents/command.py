@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ def main(argv: Sequence[str], *, watch: Watch | None = None, asks: bool = False)
         watch: Shows agents while they run; nothing does without.
         asks: Whether it can ask the user about their calls.
     """
+    gc.set_threshold(100_000, 20, 20)  # as for `hilum run`: while modules are loaded there is no garbage
     import trio
     from hilum import SettingsError, UsageError
     from hilum_settings import App

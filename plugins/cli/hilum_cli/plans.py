@@ -8,7 +8,6 @@ from hilum import Run, Session, UsageError
 from hilum.events import RunEnded
 from hilum_plan import Plan, Proposal
 
-from hilum_cli import editor
 from hilum_cli.approvals import discard_typed, read_line
 from hilum_cli.stopping import Stopping
 from hilum_cli.terminal import Out, columns, line, neutral, wrap
@@ -120,6 +119,8 @@ async def decide(session: Session, stopping: Stopping) -> Run | None:
 
 async def _edited(text: str, stopping: Stopping, err: Out) -> str:
     """Let the user change the plan; shows what it reads now."""
+    from hilum_cli import editor
+
     stopping.lent = True
     try:
         changed = await editor.edit(text, ".md")

@@ -130,8 +130,8 @@ class Progress(msgspec.Struct):
                 self._turn_of[event.agent] = 0
                 if leads:
                     self.began, self.model, self.turn = event.at or time.time(), event.model, 0
-                    view = self.agents.of(event.agent)
-                    self.turns = (view.turns if view else 0) or self.turns
+                    started = self.agents.of(event.agent)
+                    self.turns = (started.turns if started else 0) or self.turns
             case ModelStarted():
                 self._turn_of[event.agent] = event.turn
                 if leads:
