@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import trio
 from hilum import StoreError, UsageError
 
-from hilum_agents.definitions.catalog import OWN, user_folder
 from hilum_agents.definitions.loading import LONGEST_NAME, NAME
+from hilum_agents.places import OWN, user_folder
 
 if TYPE_CHECKING:
     from hilum_agents.managing import Desk
@@ -159,7 +159,7 @@ def _write(path: Path, text: str, workspace: Path) -> None:
             file.write(text)
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror or error}.") from None
-    _keep_trust(workspace, trusted)
+    _keep_trust(workspace, trusted, path)
 
 
 def _remove(path: Path, workspace: Path) -> None:
@@ -168,7 +168,7 @@ def _remove(path: Path, workspace: Path) -> None:
         path.unlink()
     except OSError as error:
         raise StoreError(f"{path} cannot be deleted: {error.strerror or error}.") from None
-    _keep_trust(workspace, trusted)
+    _keep_trust(workspace, trusted, path)
 
 
 def _is_trusted(workspace: Path) -> bool:
@@ -177,8 +177,11 @@ def _is_trusted(workspace: Path) -> bool:
     return trusted(workspace)
 
 
-def _keep_trust(workspace: Path, trusted: bool) -> None:
+def _keep_trust(workspace: Path, trusted: bool, path: Path) -> None:
+    """Trust a project again, if this file is all that changed in it."""
     from hilum_guard import Trust
 
-    if trusted and not _is_trusted(workspace):
+    if trusted and [change.partition(" ")[2] for change in Trust().changes(workspace)] == [
+        os.path.relpath(path, workspace)
+    ]:
         Trust().add(workspace)
