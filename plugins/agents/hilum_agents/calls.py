@@ -78,32 +78,57 @@ def complete_name(text: str, names: Collection[str]) -> list[str]:
     return [] if begun is None else sorted(f"@{name}" for name in names if name.startswith(begun))
 
 
-_WORDS = ("@", "agent", "智能体", "代理", "助手", "用", "ask", "tell")
+_WORDS = ("@", "agent", "智能体", "代理", "助手", "用", "ask", "tell", "use ", "run ")
 """Without one of them no pattern fits, and none need be made: most prompts call nobody."""
+_VERBS = (
+    "add|analy[sz]e|check|clean|compare|cover|create|debug|describe|document|examine|explain|explore|find|fix|generate|go|improve"
+    "|inspect|list|look|make|mend|please|read|refactor|rename|rewrite|scan|search|see|show|simplify|split|summari[sz]e|update"
+    "|verify|write"
+)
 
 
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], bool], ...]:
     """Pairs of a pattern and whether nothing but a call looks like that. Made at first use."""
     agent = r"(?:agent|sub-?agent|智能体|代理|助手)"
+    english = r"(?:sub[- ]?)?agent(?![\w-]|['’.][a-z])"
     rest = r"(?P<prompt>.)"  # where it begins
     gap = r"[\s，,：:]*"
-    polite = r"(?:please\s+|can\s+you\s+|could\s+you\s+|请|麻烦(?:你)?|帮我|请帮我)?\s*"
-    name = rf"[@“\"'`「]?(?P<name>{NAME})[”\"'`」]?"
-    use = r"(?:use|run|start|call|invoke|launch|have|let|get)"
+    polite = (
+        r"(?:(?:hey|hi|hello|ok(?:ay)?|now|then|next|so|also|please|(?:can|could|would|will)\s+you|let['’]?s)\b[\s,]*"
+        r"|(?:请|請|麻烦|帮我|帮忙|你|可以|能不能|能否|可否|现在|接下来|然后|再|先|好的?)[\s，]*){0,5}"
+    )
+    have = r"(?:使用|用|让|讓|请|請|叫|派|调用|启动|运行|執行|(?:把\s*(?:这|它|这个|任务)\s*)?交给)"
+    quoted = rf"[@“\"'`「]?(?P<name>{NAME})[”\"'`」]?"
+    split = rf"(?P<name>{NAME}[_-][A-Za-z0-9_-]*)"  # no word of a language looks like that
+    the = r"(?:(?:the|my|our)\s+)?(?:built-in\s+)?"
+    use = r"(?:use|run|start|call|invoke|launch|get)"
+    to = rf"(?:\s+(?:to|for|on|over|against|with|and)\b|(?=\s*[,:，：\n\u4e00-\u9fff])|(?=\s+(?:{_VERBS})\b))"
     sources = (
         # 使用/用/让/请/叫 X agent 做 …
-        (rf"{polite}(?:使用|用|让|请|叫|调用|启动)\s*{name}\s*(?:这个\s*)?{agent}(?![A-Za-z0-9_-]){gap}{rest}", True),
-        # 使用/用 X …: only names with _ or - are no words of the language
-        (rf"{polite}(?:使用|用)\s+(?P<name>{NAME}[_-][A-Za-z0-9_-]*)(?![\w./\\(=@:-])\s*[，,]?\s*{rest}", False),
+        (rf"{polite}{have}\s*{quoted}\s*(?:这个|的)?\s*{agent}(?![A-Za-z0-9_-]){gap}(?:to\s+)?{rest}", True),
+        (rf"{polite}{have}\s*(?:{agent}\s+{quoted}(?![\w./-])|(?:名为|名叫|叫做?)\s*(?P<other>{NAME})\s*的\s*{agent})"
+         rf"{gap}{rest}", True),
+        # 使用/用 X …
+        (rf"{polite}(?:使用|用)\s*{split}(?![A-Za-z0-9_./\\(=@-]|:(?!\s)|\s*(?:作为|当|的|这|那)){gap}{rest}", False),
         # @X …
-        (rf"@(?P<name>{NAME})(?:\s*[，：]\s*|\s*[,:](?=[\s\u4e00-\u9fff])\s*|\s+){rest}", False),
+        (rf"{polite}(?:(?:使用|用|让|讓|请|請|叫)\s*)?@(?P<name>{NAME})(?:\s*[，：、]\s*|\s*[,:](?=[\s\u4e00-\u9fff])\s*|\s+)"
+         rf"(?!装饰|注解|标注|标记)(?:agent\s*[:,]\s*)?{rest}", False),
         # use (the) X agent to …
-        (rf"{polite}{use}\s+(?:the\s+|my\s+)?{name}\s+(?:sub-?)?agent\b(?!-)(?:\s+(?:to|for|on)\b)?{gap}{rest}", True),
-        (rf"{polite}{use}\s+(?:the\s+)?(?:sub-?)?agent\s+{name}(?:\s+(?:to|for|on)\b){gap}{rest}", True),
+        (rf"{polite}{use}\s+{the}{quoted}\s+{english}{to}{gap}{rest}", True),
+        (rf"{polite}(?:have|let)\s+{the}{quoted}\s+{english}{gap}{rest}", True),
+        (rf"{polite}{use}\s+(?:the\s+)?(?:sub-?)?agent\s+{quoted}(?:\s+(?:to|for|on)\b){gap}{rest}", True),
+        (rf"{polite}using\s+{the}{quoted}\s+{english}\s*[,:]\s*{rest}", True),
+        (rf"{polite}(?:delegate|hand|give|pass|assign)(?:\s+(?:this|it|that))?(?:\s+over)?\s+to\s+{the}{quoted}\s+{english}\s*[,:]\s*"
+         rf"{rest}", True),
+        # use X to …, X as above
+        (rf"{polite}(?:use|run)\s+{split}(?:\s+(?:to|on)\s+|\s*:\s+){rest}", False),
         # ask X to …
-        (rf"{polite}(?:ask|tell)\s+(?:the\s+)?{name}(?:\s+(?:sub-?)?agent)?\s+to\s+{rest}", False),
-    )
+        (rf"{polite}(?:ask|tell)\s+(?:the\s+)?{quoted}(?:\s+{english})?\s+to\s+{rest}", False),
+        (rf"{polite}ask\s+(?:the\s+)?{quoted}(?:\s+{english})?(?:\s*:\s+|\s+(?=(?:whether|if|about)\s)){rest}", False),
+        (rf"{polite}(?:ask|tell)\s+(?:the\s+)?{quoted}\s+{english}\s+(?=(?:that|for|how|what|why|where|which|when|who)\s|[\u4e00-\u9fff])"
+         rf"{rest}", False),
+    )  # fmt: skip
     return tuple((re.compile(source, re.IGNORECASE | re.DOTALL), certain) for source, certain in sources)
 
 
@@ -118,24 +143,35 @@ def _readings(text: str) -> Iterator[tuple[str, str, bool]]:
     at_first_line = text.split("\n", 1)[0]
     for pattern, certain in _patterns():
         match = pattern.match(text[:MOST_HEAD])
-        if match is None or match.end("name") > len(at_first_line):
+        which = "other" if match and match.groupdict().get("other") else "name"
+        if match is None or match.end(which) > len(at_first_line):
             continue
-        name, prompt = match["name"].casefold().rstrip("-_"), text[match.start("prompt") :].strip()
-        between = text[match.end("name") : match.start("prompt")]
-        if name in _NO_NAMES or not re.search(r"\w", prompt) or (text[0] == "@" and _is_code(prompt, "\n" in between)):
+        name, prompt = match[which].casefold().rstrip("-_"), text[match.start("prompt") :].strip()
+        between = text[match.end(which) : match.start("prompt")]
+        if name in _NO_NAMES or not re.search(r"\w", prompt) or (text[0] == "@" and _is_code(prompt, between)):
             continue
         yield name, prompt, certain
 
 
-def _is_code(rest: str, next_line: bool) -> bool:
+def _is_code(rest: str, between: str) -> bool:
     """Whether what follows ``@name`` is what a decorator or an annotation stands before, and not a sentence."""
-    first = rest.split("\n", 1)[0].rstrip()
+    first, next_line = rest.split("\n", 1)[0].rstrip(), "\n" in between
+    if re.match(r"[=+*/|&<;%^~]|-=|!=", rest) or re.match(r"(?:and|or|vs\.?|versus|[和与或跟])\s*@", rest):
+        return True
+    if "," in between and re.match(rf"@{NAME}\s*(?:,|and|or)\s", rest):
+        return True
+    if re.match(r"~?[A-Za-z]?\"\"\"|false\s*$|[a-z_]+:\s+[\"'\[:\d]", first) or re.search(r"\"\s+do$", first):
+        return True  # attributes of Elixir
+    if re.search(r"\n\s*(?:async\s+)?defp?\s+\w", rest) and re.match(r"[\"~@]|false\b", first):
+        return True
     if re.match(r"(?:async\s+)?def\s+\w+\s*\(|class\s+\w+\s*[({:]", first):
         return True
     words = (
-        "async def|def|class|function|public|private|protected|static|final|abstract|interface|enum|export|fun|val|var|let"
-        "|const|import|void|override"
+        "async def|def|class|function|public|private|protected|static|final|abstract|interface|enum|export|fun|func|fn|pub|val"
+        "|var|let|const|import|void|override|struct|type|impl"
     )
+    if next_line and re.fullmatch(r"\w[\w.]*\(.*[({;,)]", first):
+        return True
     if re.match(rf"@[\w.]+(?:\(.*\))?$|(?:{words})\b.*[({{:;=]", first) is None:
         return False
-    return next_line or first[-1:] in "{:;)" or first.startswith("@")
+    return next_line or first[-1:] in "{}:;)" or first.startswith("@")

@@ -23,7 +23,8 @@ _PROJECT: tuple[tuple[str, Dialect], ...] = (
 )  # fmt: skip
 _HOME: tuple[tuple[str, Dialect], ...] = (
     (".claude/agents", "claude"), (".gemini/agents", "gemini"), (".config/opencode/agents", "opencode"),
-    (".config/opencode/agent", "opencode"), (".copilot/agents", "copilot"), (".cursor/agents", "cursor"), (".codex/agents", "codex"),
+    (".config/opencode/agent", "opencode"), (".copilot/agents", "copilot"), (".cursor/agents", "cursor"),
+    (".codex/agents", "codex"),
 )  # fmt: skip
 MOST_FILES, DEEPEST = 500, 3
 State = Literal["on", "untrusted", "hidden", "broken"]

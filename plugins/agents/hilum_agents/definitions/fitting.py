@@ -81,7 +81,10 @@ def fit_tools(document: Document, dialect: Dialect, tell: Tell) -> Fitted:
     model, written, warning = read_model(fields.get("model"))
     if warning:
         tell("model", warning)
-    skills = None if not fields.get("skills") and fields.get("skills") != [] else names(document, "skills")
+    skills = None if fields.get("skills") in (None, "") else names(document, "skills")
+    if isinstance(fields.get("skills"), dict):  # settings of skills in Codex
+        skills = None
+        tell("skills", "skills must be a list of names; it is ignored.")
     if skills and allow is not None and "use_skill" not in allow:
         allow.append("use_skill")  # a skill that cannot be read helps nobody
     if allow == [] and value not in ([], {}):

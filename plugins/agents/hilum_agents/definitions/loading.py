@@ -177,10 +177,10 @@ def _answer(reading: _Reading) -> tuple[str, Form | None]:
 
 def _fatal(document: Document) -> str:
     fields = document.fields
+    if not document.present and (broken := next((each.message for each in document.problems if each.fatal), "")):
+        return broken
     if not document.present:
         return "It has no front matter, so it says neither what it is for nor what it may do."
-    if not fields and document.problems and document.problems[-1].fatal:
-        return document.problems[-1].message
     if not fields:
         return "Its front matter has no fields; at least a description must stand there."
     if not document.body.strip() and not text(document, "prompt") and "developer_instructions" in fields:
@@ -199,7 +199,7 @@ def _name(reading: _Reading, fallback: str) -> tuple[str, str]:
     written = " ".join(text(reading.document, "name").split())
     display = reading.dialect == "copilot" and bool(written)
     chosen = fallback if display or not written else written
-    if not written and reading.dialect not in ("opencode", "copilot") and reading.document.present:
+    if not written and reading.dialect not in ("opencode", "copilot", "codex", "cursor") and reading.document.present:
         reading.tell("name", f"The name is missing; {fallback!r} is taken.")
     name = chosen.casefold()
     if not re.fullmatch(NAME, name):

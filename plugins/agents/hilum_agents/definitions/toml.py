@@ -31,9 +31,7 @@ def read_toml(data: bytes) -> Document:
         found = re.search(r"\(at line (\d+), column \d+\)", str(error))
         line = int(found[1]) if found else 1 + text.count("\n")
         why = re.sub(r" \(at .*\)$", "", str(error)) or type(error).__name__
-        return Document(
-            {}, "", 1, (*problems, Problem(line, f"This is not TOML ({why}); nothing is read.", True)), True
-        )
+        return Document({}, "", 1, (*problems, Problem(line, f"This is not TOML ({why}); nothing is read.", True)))
     lines = {
         match[1].strip("\"'"): 1 + text.count("\n", 0, match.start())
         for match in reversed(
