@@ -159,14 +159,8 @@ def _without_courtesy(head: str) -> Iterator[str]:
         folded = head.casefold()
         word = next((each for each in _POLITE_ZH if head.startswith(each)), "")
         if not word:
-            word = next(
-                (
-                    each
-                    for each in _POLITE_EN
-                    if folded.startswith(each) and not folded[len(each) : len(each) + 1].strip(",")
-                ),
-                "",
-            )
+            begun = (each for each in _POLITE_EN if folded.startswith(each))
+            word = next((each for each in begun if not folded[len(each) : len(each) + 1].strip(" ,\t\n")), "")
         if not word:
             return
         head = head[len(word) :].lstrip(" \t\n,，")

@@ -157,11 +157,10 @@ def findings(entry: Entry, tools: Tools) -> list[Finding]:
     found.append(Finding("✓", f"format: {definition.kind}, {len(definition.fields)} fields"))
     found.append(Finding("✓", f"prompt: {len(definition.prompt):,} characters"))
     found += _tools(definition, tools)
-    found += [
-        Finding("⚠", f"server {name}: no MCP server of that name is set up; its tools are missing.")
-        for name in definition.servers
-        if not any(fnmatchcase(tool, f"mcp__{name}__*") for tool, _ in tools)
-    ]
+    for name in definition.servers:
+        count = sum(fnmatchcase(tool, f"mcp__{name}__*") for tool, _ in tools)
+        missing = f"server {name}: no MCP server of that name is set up; its tools are missing."
+        found.append(Finding("✓", f"server {name}: {count} tools") if count else Finding("⚠", missing))
     if entry.state in ("untrusted", "hidden"):
         found.append(Finding("⚠", f"It cannot be called: {entry.reason}."))
     return found
