@@ -8,9 +8,9 @@ from hilum import AssistantMessage, Profile, Text, ToolFilter, Workspace
 from hilum_agents import load_definition
 from hilum_agents.answers import check
 from hilum_agents.definitions import Permission, judge
-from hilum_agents.definitions.catalog import BUILTIN
 from hilum_agents.definitions.loading import MOST_PROMPT
 from hilum_agents.definitions.permissions import judge_reach
+from hilum_agents.places import BUILTIN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -248,7 +248,7 @@ class Runs:
             seen.add(agent.parent)
             if (above := self.session.agents.get(agent.parent)) is None:
                 break
-            agent, definition = above, definitions.of(above)
+            agent, definition = above, await definitions.held(above)
             if definition is not None:
                 verdict = await definitions.judge(definition, agent, call, tool)
                 if verdict is not None and verdict.kind != "allow":
