@@ -44,7 +44,9 @@ async def create(options: Namespace, desk: Desk) -> Path:
     if await trio.to_thread.run_sync(os.path.lexists, path):
         raise UsageError(f"There is an agent {name} already: {path}.", hint="Edit that file, or choose another name.")
     description = options.description or options.about
-    description = description or _asked(desk, "What does it do, and when is it used?", "--description or --about")
+    if not description and (desk.ask is not None or not options.title):
+        description = _asked(desk, "What does it do, and when is it used?", "--description, --about or --title")
+    description = description or options.title
     title = options.title or name.replace("_", " ").replace("-", " ").title()
     about = options.about
     if not options.prompt and not about and desk.ask is not None:

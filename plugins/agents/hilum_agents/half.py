@@ -156,7 +156,7 @@ class Agents:
         )  # it was resumed, and what narrows it holds whatever became of its file
         return None if entry is None or entry.definition.error else entry.definition
 
-    async def _held(self, agent: Agent) -> Definition | None:
+    async def held(self, agent: Agent) -> Definition | None:
         """As ``of``, once the agents are known: a run that is resumed is not called anew."""
         if self._found is None and agent.name not in self._bound and agent.name != "main":
             await self.refresh()
@@ -223,13 +223,26 @@ class Agents:
     @hookimpl
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Hold a call to the permissions of the agent's own file; refactor proposes before it changes anything."""
-        definition = await self._held(agent)
+        definition = await self.held(agent)
         if definition is None:
             return None
+        return await self.judge(definition, agent, call, tool)
+
+    async def judge(self, definition: Definition, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Say what an agent's own file makes of a call, by itself or by one that it has started.
+
+        Args:
+            definition: What it is held to.
+            agent: The agent.
+            call: The call.
+            tool: The tool that is called.
+        """
         from hilum_agents import answers
-        from hilum_agents.definitions.permissions import judge
+        from hilum_agents.definitions.permissions import judge, judge_reach
 
         if verdict := answers.judge_call(definition.answer, agent, tool):
+            return verdict
+        if verdict := judge_reach(definition.agents, definition.skills, call.name, call.arguments):
             return verdict
         if not definition.permissions:
             return None
@@ -239,12 +252,13 @@ class Agents:
     @hookimpl
     async def check_answer(self, agent: Agent, message: AssistantMessage) -> str | None:
         """Hold an answer to the form that the agent's file names."""
-        definition = await self._held(agent)
-        if definition is None or not definition.answer:
+        definition = await self.held(agent)
+        form = None if definition is None else definition.form or definition.answer
+        if not form:
             return None
         from hilum_agents import answers
 
-        arguments = (definition.answer, list(agent.conversation.messages), self._session.workspace)
+        arguments = (form, list(agent.conversation.messages), self._session.workspace)
         return await trio.to_thread.run_sync(answers.check, *arguments) or None
 
     # --- inside ---------------------------------------------------------------------------------------------------------

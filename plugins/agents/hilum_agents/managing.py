@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ABOUT = """\
 Agents are Markdown files that say what an agent is for, which tools it may use and how far it may go. They stand in
 .hilum/agents of a project (once you trust it), in agents beside your settings, and in the folders of Claude Code,
-Gemini CLI, opencode and Copilot. Five are built in.
+Gemini CLI, opencode, Copilot, Cursor and Codex. Five are built in.
 
 """
 
@@ -232,7 +232,7 @@ async def _validate(argv: list[str], desk: Desk) -> int:
 
 async def _named(name: str, desk: Desk) -> Entry:
     path = desk.workspace / Path(name)  # an absolute one stays as it is
-    if name.endswith(".md") or os.sep in name:
+    if name.endswith((".md", ".toml")) or os.sep in name:
         return Entry(await trio.to_thread.run_sync(load_definition, path), "a file")
     return await desk.entry(name)
 

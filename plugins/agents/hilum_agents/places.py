@@ -18,10 +18,12 @@ OWN = ".hilum/agents"
 _PROJECT: tuple[tuple[str, Dialect], ...] = (
     (OWN, "hilum"), (".claude/agents", "claude"), (".gemini/agents", "gemini"), (".opencode/agents", "opencode"),
     (".opencode/agent", "opencode"), (".github/agents", "copilot"),
+    (".github/chatmodes", "copilot"), (".cursor/agents", "cursor"), (".codex/agents", "codex"),
 )  # fmt: skip
 _HOME: tuple[tuple[str, Dialect], ...] = (
     (".claude/agents", "claude"), (".gemini/agents", "gemini"), (".config/opencode/agents", "opencode"),
-    (".config/opencode/agent", "opencode"), (".copilot/agents", "copilot"),
+    (".config/opencode/agent", "opencode"), (".copilot/agents", "copilot"), (".cursor/agents", "cursor"),
+    (".codex/agents", "codex"),
 )  # fmt: skip
 
 

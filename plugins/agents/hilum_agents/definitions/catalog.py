@@ -93,7 +93,8 @@ def look(workspace: Path | None, *, folders: bool = True) -> Catalog:
     entries: list[Entry] = []
     for root, source, scope, dialect, inside in places(workspace, folders):
         watched.append(root)
-        for path in _files(root, inside, watched, complaints):
+        ending = ".toml" if dialect == "codex" else ".md"
+        for path in _files(root, inside, ending, watched, complaints):
             entries.append(Entry(load_definition(path, scope=scope, dialect=_dialect(dialect)), source))
             watched.append(path)
     trusts = _trusted(workspace) if any(entry.definition.scope == "project" for entry in entries) else None
@@ -113,8 +114,8 @@ def _dialect(of_place: Dialect) -> Dialect | None:
     return None if of_place == "hilum" else of_place
 
 
-def _files(root: Path, inside: Path | None, watched: list[Path], complaints: list[str]) -> Iterator[Path]:
-    """Give the Markdown files below a folder, in order."""
+def _files(root: Path, inside: Path | None, ending: str, watched: list[Path], complaints: list[str]) -> Iterator[Path]:
+    """Give the files of an ending below a folder, in order."""
     count, waiting = 0, [(root, 0)]
     while waiting:
         folder, depth = waiting.pop(0)
@@ -134,7 +135,7 @@ def _files(root: Path, inside: Path | None, watched: list[Path], complaints: lis
             if entry.is_dir():
                 if depth < DEEPEST and not entry.name.startswith(".") and not entry.is_symlink():
                     waiting.append((path, depth + 1))
-            elif entry.name.casefold().endswith(".md") and entry.name.casefold() != "readme.md":
+            elif entry.name.casefold().endswith(ending) and entry.name.casefold() != "readme.md":
                 count += 1
                 if count > MOST_FILES:
                     complaints.append(f"{root} has more than {MOST_FILES} agents; the first ones are read.")

@@ -255,13 +255,9 @@ class Runs:
             seen.add(agent.parent)
             if (above := self.session.agents.get(agent.parent)) is None:
                 break
-            agent, definition = above, definitions.of(above)
-            if definition is not None and definition.permissions:
-                from hilum_agents.definitions.permissions import judge
-
-                verdict = await trio.to_thread.run_sync(
-                    judge, definition.permissions, call.name, call.arguments, self.session.workspace
-                )
+            agent, definition = above, await definitions.held(above)
+            if definition is not None:
+                verdict = await definitions.judge(definition, agent, call, tool)
                 if verdict is not None and verdict.kind != "allow":
                     return verdict
         return None
