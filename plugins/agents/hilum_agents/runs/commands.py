@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -81,6 +82,13 @@ async def _find(kernel: Kernel, desk: Desk, name: str) -> tuple[str, str, dict[s
 # --- actions ------------------------------------------------------------------------------------------------------------
 
 
+@asynccontextmanager
+async def _session(kernel: Kernel, **options: Any) -> AsyncIterator[Session]:
+    async with kernel.open_session(kind="headless", **options) as session:
+        gc.freeze()  # what is loaded stays: a collection that went through it would hold up every agent for 50 ms
+        yield session
+
+
 async def _run(argv: list[str], desk: Desk) -> int:
     parser = make_parser(desk, "run")
     parser.add_argument("name", metavar="NAME")
@@ -97,10 +105,13 @@ async def _run(argv: list[str], desk: Desk) -> int:
         return 0
     async with _kernel(desk) as kernel:
         await kernel.router.default()
-        async with kernel.open_session(desk.workspace, kind="headless", approve=options.approve) as session:
+        async with _session(kernel, workspace=desk.workspace, approve=options.approve) as session:
             half = _half(session)
-            identity = await half.start(options.name, prompt, timeout=options.timeout)
-            return _show(await half.wait(identity), desk, options.json)
+            later = identity = await half.start(options.name, prompt, timeout=options.timeout)
+            while later:  # what it leaves in the background wakes it again
+                result = await half.wait(identity := later)
+                later = await half.after(identity)
+            return _show(result, desk, options.json)
 
 
 async def _retry(argv: list[str], desk: Desk) -> int:
@@ -113,7 +124,7 @@ async def _retry(argv: list[str], desk: Desk) -> int:
     async with _kernel(desk) as kernel:
         where, identity, _ = await _find(kernel, desk, options.id)
         await kernel.router.default()
-        async with kernel.open_session(resume=where, kind="headless") as session:
+        async with _session(kernel, resume=where) as session:
             half = _half(session)
             half.scheduler.settle(resumed=False)
             return _show(await half.wait(await half.retry(identity)), desk, options.json)
@@ -180,6 +191,16 @@ async def _clear(argv: list[str], desk: Desk) -> int:
     return 0
 
 
+async def _fork(argv: list[str], desk: Desk) -> int:
+    parser = make_parser(desk, "fork", json=False)
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("new", metavar="NEW", help="the agent that gets a copy of the conversation")
+    options = parse(parser, argv, desk)
+    kept.fork(desk.workspace, options.name, options.new)
+    desk.say(f"{options.new} goes on from what {options.name} was told and said.")
+    return 0
+
+
 async def _stop(argv: list[str], desk: Desk) -> int:
     parser = make_parser(desk, "stop", json=False)
     parser.add_argument("id", metavar="ID", nargs="?", default="", help="all agents of the session, if none is given")
@@ -217,5 +238,6 @@ ACTIONS.update(
     result=(_result, "what one found: text, files, what is done and what is not"),
     retry=(_retry, "go on with one that failed or was cut off, from where it stood"),
     clear=(_clear, "have an agent forget its conversation in this workspace"),
+    fork=(_fork, "have another agent go on from a copy of an agent's conversation: fork NAME NEW"),
     stop=(_stop, "stop an agent, in whatever process it runs"),
 )
