@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 from hilum import Profile, StoreError, tool
-from hilum.events import PluginEvent
+from hilum.events import PluginEvent, PromptQueued, RoundEnded
 from hilum.store import MemoryStore
 from hilum.testing import open_bench, pause, plugin, say, use
 from hilum_agents import runs
@@ -154,3 +154,52 @@ async def test_a_fault_in_following_ends_nothing(bench):
     half.scheduler._follow = fails
     assert (await half.wait(half.begin(REVIEW, "Look.")))["text"] == "Fine."
     assert any("a fault" in str(fault) for fault in kit.faults)
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_wherever_it_dies_the_owner_of_a_background_task_is_woken_exactly_once(tmp_path, seed):
+    """Two tasks in the background of the main agent; it dies after any event, up to three times."""
+    dice, store, identity = random.Random(seed), Dies(), ""
+
+    async def answer(request):
+        await trio.lowlevel.checkpoint()
+        if request.agent != "main":
+            return use("act") if len(request.messages) == 1 else say("Found.")
+        if len(request.messages) == 1:
+            more = use("task", description="Look there", prompt="there", background=True)
+            return use("task", description="Look here", prompt="here", background=True) + more
+        return say("Good.")
+
+    for life in range(4):
+        store.room = 10**9 if life == 3 else store.room % 10**9 + dice.randint(4, 22)
+        try:
+            async with open_bench(
+                runs,
+                TOOLS,
+                folder=tmp_path,
+                store=store,
+                resume=identity,
+                answers=[answer] * 50,
+                faults=True,
+                patience=5,
+            ) as kit:
+                identity, half = kit.session.id, kit.session.half(Runs)
+                half.resume()
+                if not kit.of(PromptQueued):
+                    await kit.start("Go.")
+                with trio.move_on_after(5 if life == 3 else 0.3):
+                    main = kit.session.agents["main"]
+                    while half.busy() or main.conversation.pending or not half.list():  # noqa: ASYNC110 - all of it
+                        await trio.sleep(0.01)
+        except* StoreError:
+            pass
+    events = await store.read(identity, 0, 10**6)
+    begun = [event.data["agent_id"] for event in events if getattr(event, "name", "") == "agents.queued"]
+    assert len(begun) == 2
+    told = [event.text for event in events if isinstance(event, PromptQueued) and event.agent == "main"]
+    told += [note for event in events if isinstance(event, RoundEnded) for note in event.notes]
+    for one in begun:
+        assert sum(text.count(f"[agent {one}]") for text in told) == 1
+        results = [event.data["status"] for event in events if getattr(event, "name", "") == "agents.result"
+                   and event.data["agent_id"] == one]  # fmt: skip
+        assert results == ["completed"]

@@ -226,3 +226,63 @@ async def test_a_task_for_an_agent_is_no_command(bench):
     result = await half(kit).wait(half(kit).begin(REVIEW, "@review /agents delete review"))
     assert result["text"] == "I read it."
     assert (await kit.run("x")).text == "A command!"
+
+
+async def test_one_is_retried_once(bench):
+    """A second retry would do the work twice: it names the first."""
+    kit = await bench(runs, answers=[RuntimeError("boom"), "Done."])
+    identity = half(kit).begin(REVIEW, "Count.")
+    await half(kit).wait(identity)
+    errors = []
+
+    async def retry():
+        try:
+            await half(kit).retry(identity)
+        except UsageError as error:
+            errors.append(str(error))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(retry)
+        nursery.start_soon(retry)
+    again = half(kit).list()[1]["agent_id"]
+    assert [again in text for text in errors] == [True]
+    assert (await half(kit).wait(again))["status"] == "completed"
+    with pytest.raises(UsageError, match="completed"):
+        await half(kit).retry(identity)
+
+
+async def test_an_agent_cannot_hand_over_to_itself(bench):
+    """Nor does what it says call anybody."""
+    import hilum_agents
+
+    answers = [use("handover", agent="doc", brief="@doc go on"), "@doc do it all again."]
+    kit = await bench(hilum_agents, runs, hilum_files, answers=answers)
+    result = await half(kit).wait(half(kit).begin(Profile("doc"), "@doc write.", keep=True))
+    assert (kit.result("handover").code, len(half(kit).list())) == ("E_BAD_ARGS", 1)
+    assert result["turns"] == 2
+
+
+@pytest.mark.parametrize("jump", [-86_400.0, 86_400.0])
+async def test_a_clock_that_jumps_changes_no_duration_and_no_timeout(bench, autojump_clock, monkeypatch, jump):
+    """The wall's is set by a day while agents run."""
+    import time
+
+    real, off = time.time, [0.0]
+    monkeypatch.setattr("time.time", lambda: real() + off[0])
+
+    def answer(request):
+        return pause(10.0) + say("ok") if request.agent.startswith("review") else pause(trio.Event())
+
+    kit = await bench(runs, answers=[answer] * 2)
+    fine, late = half(kit).begin(REVIEW, "Look."), half(kit).begin(Profile("x"), "Wait.", timeout=20)
+    await trio.sleep(5)
+    off[0] = jump
+    began = trio.current_time()
+    results = [await half(kit).wait(one) for one in (fine, late)]
+    assert [result["status"] for result in results] == ["completed", "timed_out"]
+    assert [result["seconds"] for result in results] == pytest.approx([10, 20], abs=0.5)
+    assert trio.current_time() - began == pytest.approx(15, abs=0.5)
+    for one in (fine, late):
+        shares = [data["progress"] for data in told(kit, "status", one)]
+        assert shares == sorted(shares)
+        assert len(shares) >= 8

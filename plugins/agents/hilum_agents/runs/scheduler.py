@@ -253,7 +253,8 @@ class Scheduler:
         if isinstance(item, ev.RunEnded):
             self.owners.release(item.agent, item.usage)
             self._pump()
-            self.owners.wake(item.agent)
+            if not self.closed:
+                self.owners.wake(item.agent)
 
     def _adopt(self, event: ev.PromptQueued) -> None:
         """Take in what the user has prompted an agent with himself: it has begun already, and is watched like the others."""
