@@ -1,12 +1,14 @@
 """Agents that run side by side: started, queued, watched, stopped, and every result kept."""
 
 from collections import Counter
+from pathlib import Path
 
 import hilum_files
+import hilum_shell
 import pytest
 import trio
 from hilum import Profile, UsageError, tool
-from hilum.events import ApprovalAsked, CallStarted, ErrorRaised, ModelStarted, PluginEvent
+from hilum.events import ApprovalAsked, CallStarted, Delta, ErrorRaised, ModelStarted, PluginEvent
 from hilum.testing import pause, plugin, say, use
 from hilum_agents import runs
 from hilum_agents.runs import Runs
@@ -286,3 +288,37 @@ async def test_a_clock_that_jumps_changes_no_duration_and_no_timeout(bench, auto
         shares = [data["progress"] for data in told(kit, "status", one)]
         assert shares == sorted(shares)
         assert len(shares) >= 8
+
+
+STUBBORN = """trap '' TERM INT HUP
+echo $$ >>pids
+( setsid bash -c 'trap "" TERM INT HUP; echo $$ >>pids; echo up; while :; do sleep 30; done' & ) &
+while :; do sleep 30; done
+"""
+
+
+def alive(pid):
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+async def test_a_stop_ends_the_most_stubborn_processes(bench):
+    """Ignored signals, a session of its own, a double fork, and a second stop meanwhile: nothing is left at the result."""
+    kit = await bench(runs, hilum_shell, answers=[use("run_terminal_cmd", command=STUBBORN)])
+    identity = half(kit).begin(REVIEW, "Work.")
+    seen = ""
+    with kit.guard():
+        async for item in kit.session.events(deltas=True):
+            seen += item.text if isinstance(item, Delta) else ""
+            if "up" in seen:
+                break
+        half(kit).stop(identity)
+        await trio.lowlevel.checkpoint()
+        half(kit).stop(identity)
+        assert (await half(kit).wait(identity))["status"] == "stopped"
+    pids = (Path(kit.session.workspace.root) / "pids").read_text().split()
+    assert [pid for pid in pids if alive(pid)] == []
+    assert len(pids) == 2
