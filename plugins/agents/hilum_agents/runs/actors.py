@@ -64,6 +64,11 @@ class Actors:
         """Whether a prompt of ours is on its way."""
         return bool(self._literal)
 
+    @property
+    def closing(self) -> bool:
+        """Whether the session is being closed: what is queued now begins when it is resumed."""
+        return self._session.work.cancel_scope.cancel_called
+
     # --- coming and going ---------------------------------------------------------------------------------------------
 
     def enter(self, profile: Profile, owner: str, *, keeps: bool) -> Agent:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import trio
-from hilum import Agent, HilumError, Profile, Usage
+from hilum import Agent, Profile, Usage
 from hilum import events as ev
-from hilum_hooks import Fault
+from hilum_hooks import FAULTS, Fault
 
 from hilum_agents.runs.actors import Actors
 from hilum_agents.runs.records import Entry, Ledger, mark
@@ -99,7 +99,7 @@ class Owners:
 
     def wake(self, name: str) -> None:
         """Tell an agent that has nothing to do of what it has started and has ended."""
-        owner = self._session.agents.get(name) if name and self.awake else None
+        owner = self._session.agents.get(name) if name and self.awake and not self._actors.closing else None
         if owner is None or owner.conversation.pending or not self._news(name):
             return
         if (last := self._ledger.latest(name)) is None:
@@ -132,5 +132,6 @@ class Owners:
         try:
             with self._actors.literal(text):
                 await self._session.prompt(text, agent=name)
-        except HilumError as error:
-            self._session.report(Fault("scheduler", "wake", error))
+        except FAULTS as error:
+            if not self._actors.closing:
+                self._session.report(Fault("scheduler", "wake", error))

@@ -158,7 +158,7 @@ class Scheduler:
 
     def _pump(self) -> None:
         """Begin who can begin."""
-        if self._held or self.closed:
+        if self._held or self.closed or self.actors.closing:
             return
         for lane, queue in list(self._queues.items()):
             most = self._settings.tasks_at_once if lane else self._settings.at_once
@@ -210,6 +210,8 @@ class Scheduler:
         except HilumError as error:
             self.finish(entry, ev.RunEnded(state="failed", code=error.code, error=error.message, hint=error.hint))
         except FAULTS as error:
+            if self.actors.closing:
+                return
             self._session.report(Fault("scheduler", "start", error))
             self.finish(entry, ev.RunEnded(state="failed", code="E_FAILED", error=f"It could not begin: {error!r}."))
 
@@ -229,6 +231,8 @@ class Scheduler:
             entry.ended.set()
 
     def _take(self, item: ev.AnyEvent | ev.Delta) -> None:
+        if self.closed:
+            return
         if isinstance(item, ev.Delta):
             if item.kind == "text" and (entry := self.ledger.by_run.get(item.run)) is not None:
                 self._watch(entry).show(item.text)
@@ -253,8 +257,7 @@ class Scheduler:
         if isinstance(item, ev.RunEnded):
             self.owners.release(item.agent, item.usage)
             self._pump()
-            if not self.closed:
-                self.owners.wake(item.agent)
+            self.owners.wake(item.agent)
 
     def _adopt(self, event: ev.PromptQueued) -> None:
         """Take in what the user has prompted an agent with himself: it has begun already, and is watched like the others."""
@@ -361,8 +364,7 @@ class Scheduler:
             if not self._running[entry.lane]:
                 del self._running[entry.lane]
         self._pump()
-        if not self.closed:
-            self.owners.wake(entry.owner)
+        self.owners.wake(entry.owner)
 
     # --- time ---------------------------------------------------------------------------------------------------------
 
