@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING, Literal
@@ -36,7 +35,7 @@ FULL = 0.8
 async def drive(agent: Agent) -> None:
     """Work on the agent's run, or on its next waiting prompt, until it is over, stopped, or out of time."""
     conversation = agent.conversation
-    agent.starting = conversation.pending[0]
+    agent.starting, agent.began = conversation.pending[0], trio.current_time()
     limit = agent.limit("timeout") or inf
     agent.scope = trio.CancelScope(deadline=trio.current_time() + limit)
     try:
@@ -84,7 +83,7 @@ def end(agent: Agent, state: State, *, code: str = "", error: str = "", hint: st
     """Log the end of the agent's run."""
     run = agent.run
     agent.emit(RunEnded(state=state, text=run.answer, code=code, error=error, hint=hint, left=left,
-                        turns=run.turn, seconds=time.time() - run.began, usage=run.usage))  # fmt: skip
+                        turns=run.turn, seconds=max(trio.current_time() - agent.began, 0.0), usage=run.usage))  # fmt: skip
 
 
 async def _begin(agent: Agent) -> None:
@@ -114,10 +113,10 @@ async def _think(agent: Agent) -> None:
         return _limit_reached(agent, "E_TURN_LIMIT", f"The limit of {turns} turns is reached")
     if most and run.usage.total >= most:
         return _limit_reached(agent, "E_TOKEN_LIMIT", f"The limit of {most} tokens is reached")
-    if sealed.mode != agent.mode.name:
-        agent.emit(await seal(agent, "mode", model))
-    elif sealed.model != model:
-        agent.emit(await seal(agent, "model", model))
+    if (dollars := agent.profile.cost_limit) is not None and (run.usage.cost or 0.0) > dollars:
+        return _limit_reached(agent, "E_TOKEN_LIMIT", f"The limit of {dollars:g} US dollars is reached")
+    if (sealed.mode, sealed.model) != (agent.mode.name, model):
+        agent.emit(await seal(agent, "mode" if sealed.mode != agent.mode.name else "model", model))
     if await _trim(agent, model):
         return None
     failed = await attempt(agent)

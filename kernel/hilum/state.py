@@ -32,7 +32,6 @@ class RunState(msgspec.Struct):
     """The run an agent is on: its turn, its open calls, what it used."""
 
     id: str
-    began: float
     model: str = ""
     turn: int = 0
     attempt: int = 0
@@ -140,7 +139,7 @@ class Conversation(msgspec.Struct, eq=False):
 
     def _run_started(self, event: ev.RunStarted, run: RunState | None) -> None:
         self.queue = [entry for entry in self.queue if entry[0] != event.run]
-        self.run = RunState(event.run, event.at, event.model)
+        self.run = RunState(event.run, event.model)
         self.messages.append(event.message)
         self.strikes = Strikes()
         self.phase, self.state = "seal", "preparing"
