@@ -149,13 +149,13 @@ async def _trim(agent: Agent, name: str) -> bool:
         model = session.kernel.router.model(name)
     except FAULTS:
         return False  # The attempt that follows says what is wrong with the model.
-    known, factor = pieces(agent, model), conversation.factor(name)
-    room = int((model.info.window - model.info.max_output) * FULL - known.head_size * factor)
-    before, cause = int(known.size * factor), _cause(agent)
+    known, gauge = pieces(agent, model), conversation.gauge(name)
+    before, cause = gauge.tokens(known.size), _cause(agent)
+    room = int((model.info.window - model.info.max_output) * FULL) - (gauge.total(known.total) - before)
     if (before <= room and cause in ("window", "model")) or run.trims >= THREE:
         return False
     messages, budget = tuple(conversation.messages), max(min(room, before) // 2, 0)
-    sizes = tuple(int(size * factor) + 1 for size in known.sizes)
+    sizes = tuple(gauge.tokens(size) + 1 for size in known.sizes)
     trim: Trim | None = await session.hooks.first(
         "trim_context", agent=agent, messages=messages, sizes=sizes, budget=budget
     )
@@ -179,7 +179,7 @@ def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
         return "too_long"
     if conversation.trim_asked is not None:
         return "asked"
-    return "model" if conversation.sealed.cause == "model" and not run.estimate else "window"
+    return "model" if conversation.sealed.cause == "model" and not any(run.size) else "window"
 
 
 async def _round(agent: Agent) -> None:
