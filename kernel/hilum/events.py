@@ -151,10 +151,15 @@ class ModelAnswered(Event, frozen=True):
 
 
 class ModelUsed(Event, frozen=True):
-    """A plugin asked a model on behalf of an agent, for ``purpose``. What it used counts to the agent's run."""
+    """A plugin asked a model on behalf of an agent, for ``purpose``. What it used counts to the agent's run.
+
+    ``asked`` is the first line of its instructions, ``message`` what came back.
+    """
 
     model: str
     purpose: str
+    asked: str = ""
+    message: AssistantMessage | None = None
     usage: Usage = Usage()
     seconds: float = 0.0
 
