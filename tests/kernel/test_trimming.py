@@ -3,8 +3,8 @@
 import pytest
 from hilum import Agent, Image, Layer, ModelError, Output, Trim, UsageError, hookimpl, tool
 from hilum.errors import E_LLM_FAIL
-from hilum.events import LayersSealed, ModelFailed, ModelStarted, ModelUsed, Trimmed
-from hilum.messages import AssistantMessage, NoteMessage, ToolMessage, Usage, UserMessage
+from hilum.events import LayersSealed, ModelAnswered, ModelFailed, ModelStarted, ModelUsed, Trimmed
+from hilum.messages import AssistantMessage, NoteMessage, Thinking, ToolCall, ToolMessage, Usage, UserMessage
 from hilum.state import Conversation
 from hilum.testing import ScriptedModel, plugin, say, use
 
@@ -173,6 +173,39 @@ async def test_what_a_provider_reports_corrects_the_estimate_of_its_model_only(b
     dense.then("e")
     await kit.run("z")
     assert [event.cause for event in kit.of(Trimmed)] == ["model"]
+
+
+async def test_encrypted_reasoning_is_not_counted_by_its_length(bench):
+    """A vendor counts the reasoning, not the base64 that holds it."""
+    thought = Thinking("", {"encrypted_content": "Zm9v" * 5_000})
+    answer = AssistantMessage((thought, ToolCall("c1", "look", '{"n":1}')), stop="calls")
+    kit = await bench(plugin("tools", look), answers=[answer, "done"])
+    await kit.run("x")
+    first, second = (event.size for event in kit.of(ModelStarted))
+    assert second[3] == 4_000
+    assert second[0] - first[0] < 200
+
+
+async def test_the_estimate_of_a_request_is_the_last_count_and_what_came_since(bench):
+    """A long Chinese result in a conversation about code is not judged by how the code was counted."""
+
+    @tool(risk="read")
+    def fetch(n: int) -> str:
+        """Fetch."""
+        return "请先检查测试" * 500 if n % 2 else "return self.value\n" * 200
+
+    class Counting(ScriptedModel):
+        async def answer(self, request):
+            given = await super().answer(request)
+            wide = sum(len(char.encode()) > 1 for char in request.body.decode())
+            total = round((len(request.body) - 3 * wide) * 0.31 + 0.9 * wide)
+            return type(given)(given.parts, given.stop, Usage(input=total))
+
+    kit = await bench(plugin("tools", fetch), model=Counting([*[use("fetch", n=n) for n in range(8)], "done"]))
+    await kit.run("x")
+    expected = [event.estimate for event in kit.of(ModelStarted)]
+    counted = [event.usage.input for event in kit.of(ModelAnswered)]
+    assert all(abs(e - c) < 0.05 * c for e, c in zip(expected[3:], counted[3:], strict=True))
 
 
 async def test_a_resumed_session_estimates_with_the_same_numbers(bench):

@@ -138,6 +138,8 @@ async def test_what_else_was_asked_beside_the_conversation_is_not_recorded(tmp_p
     """Playing a cassette must not, for example, write its memories into those of whoever plays it."""
     _, events = await recorded(tmp_path / "one")
     used = [event for event in events if isinstance(event, ModelUsed)]
-    others = [ModelUsed(model="test/m", purpose="memories", asked=e.asked, message=e.message, agent="main") for e in used]
+    others = [
+        ModelUsed(model="test/m", purpose="memories", asked=e.asked, message=e.message, agent="main") for e in used
+    ]
     assert not record([*[event for event in events if event not in used], *others]).exchanges[-1].aside
     assert not any(exchange.aside for exchange in record(others).exchanges)
