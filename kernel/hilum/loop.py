@@ -156,13 +156,13 @@ async def _trim(agent: Agent, name: str) -> bool:
         model = agent.session.kernel.router.model(name)
     except FAULTS:
         return False  # The attempt that follows says what is wrong with the model.
-    known, factor = pieces(agent, model), conversation.factor(name)
-    room = int((model.info.window - model.info.max_output) * FULL - known.head_size * factor)
-    before, cause = int(known.size * factor), _cause(agent)
+    known, gauge = pieces(agent, model), conversation.gauge(name)
+    before, cause = gauge.tokens(known.size), _cause(agent)
+    room = int((model.info.window - model.info.max_output) * FULL) - (gauge.total(known.total) - before)
     if not known.sizes or (before <= room and cause in ("window", "model")) or (run and run.trims >= THREE):
         return False
     messages, budget = tuple(conversation.messages), max(min(room, before) // 2, 0)
-    sizes = tuple(int(size * factor) + 1 for size in known.sizes)
+    sizes = tuple(gauge.tokens(size) + 1 for size in known.sizes)
     trim: Trim | None = await hooks.first("trim_context", agent=agent, messages=messages, sizes=sizes, budget=budget)
     upto = cut_point(messages, max(min(trim.upto, len(messages) - 1), 0)) if trim else 0
     if trim is None or not (upto or trim.thinned):
@@ -184,7 +184,7 @@ def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
         return "too_long"
     if conversation.trim_asked is not None:
         return "asked"
-    return "model" if conversation.sealed.cause == "model" and not agent.run.estimate else "window"
+    return "model" if conversation.sealed.cause == "model" and not any(agent.run.size) else "window"
 
 
 async def _round(agent: Agent) -> None:

@@ -119,7 +119,7 @@ async def _run(argv: list[str], desk: Desk) -> int:
 async def _begin(half: Runs, wanted: list[tuple[str, str]], timeout: float | None) -> list[tuple[str, str]]:
     """Start agents, or none where one of them cannot be; gives name and id of each."""
     for name, _ in wanted:
-        await half.profile(name)
+        await half.prepare(name)
     return [(name, await half.start(name, prompt, timeout=timeout)) for name, prompt in wanted]
 
 
