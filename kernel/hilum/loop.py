@@ -33,13 +33,8 @@ MAX_OBJECTIONS = 3
 FULL = 0.8
 
 
-async def drive(agent: Agent, state: dict[str, object]) -> None:
-    """Work on the agent's run, or on its next waiting prompt, until it is over, stopped, or out of time.
-
-    Args:
-        agent: The agent.
-        state: What the face knows of the user's workspace.
-    """
+async def drive(agent: Agent) -> None:
+    """Work on the agent's run, or on its next waiting prompt, until it is over, stopped, or out of time."""
     conversation = agent.conversation
     agent.starting = conversation.pending[0]
     limit = agent.limit("timeout") or inf
@@ -51,7 +46,7 @@ async def drive(agent: Agent, state: dict[str, object]) -> None:
                 await trio.lowlevel.checkpoint()
             await agent.session.kernel.router.ready(agent)
             if conversation.run is None:
-                await _begin(agent, state)
+                await _begin(agent)
             while conversation.phase != "idle":
                 await _STEPS[conversation.phase](agent)
         if agent.scope.cancelled_caught:
@@ -94,11 +89,12 @@ def end(agent: Agent, state: State, *, code: str = "", error: str = "", hint: st
     ))  # fmt: skip
 
 
-async def _begin(agent: Agent, state: dict[str, object]) -> None:
+async def _begin(agent: Agent) -> None:
     """Start the run of the next waiting prompt, with the context gathered for it."""
     session, (identity, text) = agent.session, agent.conversation.queue[0]
     model = session.kernel.router.chain(agent)[0]
-    request = ContextRequest(text, session.kernel.router.model(model).info.window // 4, state)
+    budget = session.kernel.router.model(model).info.window // 4
+    request = ContextRequest(text, budget, dict(session.runs[identity].state))
     blocks: list[Block] = []
     for _, found in await session.hooks.gather("gather_context", agent=agent, request=request):
         if not isinstance(found, Fault):

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import hilum_hooks
 import msgspec
-import pluggy
 from hilum_hooks import FAULTS, Fault, Observer, Spec
 
 from hilum import hookspecs
@@ -71,7 +70,7 @@ class Host:
         self.plugins: dict[str, Plugin] = {}
         self.specs: dict[str, Spec] = dict(HOOKS)
         self.table = Table(report, self.specs, observers)
-        self._manager = pluggy.PluginManager(PROJECT)
+        self._manager = hilum_hooks.Manager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
 
     def find(self, wanted: Sequence[object] | None, chosen: PluginSettings, without: Sequence[str] = ()) -> None:

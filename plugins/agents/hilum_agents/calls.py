@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from functools import cache
-
-import attrs
+from typing import NamedTuple
 
 NAME = r"[A-Za-z][A-Za-z0-9_-]*"
 MOST_HEAD = 400
@@ -20,8 +19,7 @@ MOST_HEAD = 400
 _NO_NAMES = frozenset("the a an this that my your our any another an one no every some which what it".split())
 
 
-@attrs.frozen
-class AgentCall:
+class AgentCall(NamedTuple):
     """A call of an agent in a prompt.
 
     Attributes:
@@ -69,6 +67,11 @@ def read_unknown(text: str, names: Collection[str]) -> tuple[str, str] | None:
         if near or certain:
             return name, near[0] if near else ""
     return None
+
+
+def may_call(text: str) -> bool:
+    """Whether a prompt reads like the call of an agent, whatever agents there are."""
+    return any(True for _ in _readings(text))
 
 
 def complete_name(text: str, names: Collection[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 
 def main(argv: Sequence[str]) -> int:
     """Run ``hilum agents``; gives its exit code: 1 where something is not valid."""
+    gc.set_threshold(100_000, 20, 20)  # as for `hilum run`: while modules are loaded there is no garbage
     import trio
     from hilum import SettingsError, UsageError
     from hilum_settings import App

@@ -112,11 +112,12 @@ class Headless:
             require_guard(kernel, options.plugins)
             recorder = make_recorder(options.record) if options.record else None
             resume = await find_session(kernel, options.resume, options.workspace) if options.resume else ""
-            # Before the session is made, so that a mistake leaves no empty session behind.
+            # Before the session is made, so that a mistake leaves no empty session behind. What may be a command needs no
+            # model; the session asks for one if it is none.
             if options.model:
                 kernel.router.model(options.model)
                 kernel.router.roles["default"] = options.model
-            elif not resume:
+            elif not resume and not options.prompt.startswith("/"):
                 kernel.router.model(await kernel.router.default())
             async with trio.open_nursery() as late:
                 await self._in_session(kernel, resume, recorder, late)

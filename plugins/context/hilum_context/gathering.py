@@ -110,9 +110,10 @@ def _take(look: Look, piece: Piece, earlier: dict[tuple[str, str], str], report:
         piece = msgspec.structs.replace(piece, text=AGAIN)
     if piece.tokens > look.left:
         look.leave_out(piece.type, piece.path, "no tokens are left for it")
-        look.covered.pop(piece.path, None)
         return
     look.left -= piece.tokens
+    if piece.lines:
+        look.covered[piece.path] = piece.lines
     report.pieces.append(piece)
 
 

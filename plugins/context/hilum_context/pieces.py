@@ -33,6 +33,7 @@ class Piece(msgspec.Struct, frozen=True):
         path: The file, as it is shown.
         line: The line it is about; 0 for none.
         source: Where it is from, in words: ``editor``, ``disk``, ``journal``, ``git`` …
+        lines: How many lines of the file it has, from the first one on; 0 if it is no beginning of a file.
     """
 
     type: str
@@ -40,6 +41,7 @@ class Piece(msgspec.Struct, frozen=True):
     path: str = ""
     line: int = 0
     source: str = ""
+    lines: int = 0
 
     @property
     def tokens(self) -> int:

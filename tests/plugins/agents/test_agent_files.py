@@ -6,8 +6,8 @@ import pytest
 from hilum import Profile, ToolFilter, Workspace
 from hilum_agents import load_definition
 from hilum_agents.definitions import Permission, judge
-from hilum_agents.definitions.catalog import BUILTIN
 from hilum_agents.definitions.loading import MOST_PROMPT
+from hilum_agents.places import BUILTIN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -8,22 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 import attrs
-from hilum import config_folder
 
-from hilum_agents.definitions.definition import Definition, Dialect, Scope
+from hilum_agents.definitions.definition import Definition, Dialect
 from hilum_agents.definitions.loading import load_definition
+from hilum_agents.places import places
 
-BUILTIN = Path(__file__).resolve().parents[1] / "builtin"
-OWN = ".hilum/agents"
-# Hilum's own come first, then those of other programs.
-_PROJECT: tuple[tuple[str, Dialect], ...] = (
-    (OWN, "hilum"), (".claude/agents", "claude"), (".gemini/agents", "gemini"), (".opencode/agents", "opencode"),
-    (".opencode/agent", "opencode"), (".github/agents", "copilot"),
-)  # fmt: skip
-_HOME: tuple[tuple[str, Dialect], ...] = (
-    (".claude/agents", "claude"), (".gemini/agents", "gemini"), (".config/opencode/agents", "opencode"),
-    (".config/opencode/agent", "opencode"), (".copilot/agents", "copilot"),
-)  # fmt: skip
 MOST_FILES, DEEPEST = 500, 3
 State = Literal["on", "untrusted", "hidden", "broken"]
 
@@ -100,7 +89,7 @@ def look(workspace: Path | None, *, folders: bool = True) -> Catalog:
     watched: list[Path] = []
     complaints: list[str] = []
     entries: list[Entry] = []
-    for root, source, scope, dialect, inside in _places(workspace, folders):
+    for root, source, scope, dialect, inside in places(workspace, folders):
         watched.append(root)
         for path in _files(root, inside, watched, complaints):
             entries.append(Entry(load_definition(path, scope=scope, dialect=_dialect(dialect)), source))
@@ -116,30 +105,9 @@ def changed(catalog: Catalog, workspace: Path | None) -> bool:
     return _stamp(catalog.watched, trusts) != catalog.stamp
 
 
-def user_folder() -> Path:
-    """Where the user's own agents are."""
-    return config_folder() / "agents"
-
-
 def _dialect(of_place: Dialect) -> Dialect | None:
     """In hilum's own folders a file may be of any dialect; its keys tell."""
     return None if of_place == "hilum" else of_place
-
-
-def _places(workspace: Path | None, folders: bool) -> Iterator[tuple[Path, str, Scope, Dialect, Path | None]]:
-    """Give folder, words for it, scope, dialect, and the folder that links may not lead out of."""
-    home = Path.home()
-    if workspace is not None:
-        for name, dialect in _PROJECT if folders else _PROJECT[:1]:
-            if os.path.realpath(workspace / name) not in (
-                os.path.realpath(home / name),
-                os.path.realpath(user_folder()),
-            ):
-                yield workspace / name, f"project {name}", "project", dialect, workspace
-    yield user_folder(), "user agents", "user", "hilum", None
-    for name, dialect in _HOME if folders else ():
-        yield home / name, f"user ~/{name}", "user", dialect, None
-    yield BUILTIN, "built in", "builtin", "hilum", None
 
 
 def _files(root: Path, inside: Path | None, watched: list[Path], complaints: list[str]) -> Iterator[Path]:

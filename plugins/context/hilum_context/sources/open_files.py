@@ -44,5 +44,4 @@ class OpenFiles(Source[list[tuple[Text, str]]]):
                 continue
             frame = 25 + len(text.path) // 3  # tokens of its tag
             shown, lines = cut("\n".join(text.lines), room - frame, None if text.whole else text.total)
-            look.covered[text.path] = lines
-            yield Piece(self.type, shown, text.path, source=source)
+            yield Piece(self.type, shown, text.path, source=source, lines=lines)

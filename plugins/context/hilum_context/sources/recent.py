@@ -69,8 +69,7 @@ class RecentEdits(Source[list[tuple[Text, str]]]):
         fresh = [(text, source) for text, source in found if text.path not in look.covered]
         for text, source in fresh[:MOST]:
             shown, lines = cut("\n".join(text.lines), TOKENS)
-            yield Piece(self.type, shown, text.path, source=source)
-            look.covered[text.path] = lines
+            yield Piece(self.type, shown, text.path, source=source, lines=lines)
 
 
 def _repository(root: str) -> str:
