@@ -6,13 +6,16 @@ import codecs
 import re
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from contextlib import aclosing
+from typing import TYPE_CHECKING, cast
 
 from hilum import ToolError, errors
 
 from hilum_web.failures import site
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     import httpx
 
 # What we ask for, and all that we unpack: of other encodings a few bytes can become gigabytes in one step.
@@ -42,15 +45,16 @@ async def read_body(response: httpx.Response, url: str, limit: int) -> bytes:
     unpacker = None if packed in ("", "identity") else _Unpacker(packed)
     body, received = bytearray(), 0
     try:
-        async for chunk in response.aiter_raw():
-            # Packed bytes are counted as well: they can go on for ever and unpack to nothing.
-            received += len(chunk)
-            for piece in unpacker.feed(chunk) if unpacker else (chunk,):
-                body += piece
-                if len(body) > limit:
+        async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_raw())) as source:
+            async for chunk in source:
+                # Packed bytes are counted as well: they can go on for ever and unpack to nothing.
+                received += len(chunk)
+                for piece in unpacker.feed(chunk) if unpacker else (chunk,):
+                    body += piece
+                    if len(body) > limit:
+                        raise _large(url, limit)
+                if received > limit:
                     raise _large(url, limit)
-            if received > limit:
-                raise _large(url, limit)
     except zlib.error as error:
         raise ToolError(f"{site(url)} sent a damaged {packed} body: {error}.", code=errors.E_CONTENT) from None
     if unpacker and not unpacker.whole:
