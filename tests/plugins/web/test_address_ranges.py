@@ -100,7 +100,7 @@ WRAPPED = st.builds(
 
 
 @given(st.one_of(ADDRESSES, WRAPPED))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_address_is_judged_as_the_registries_say(address):
     assert (refusal(address) == "") is reachable(address)
 
@@ -171,7 +171,7 @@ PUNYCODE = st.from_regex(r"xn--[a-z0-9-]{1,20}", fullmatch=True)
 
 
 @given(st.one_of(HOSTS, st.text(max_size=20), HOSTS.map(lambda each: f"{each}.example"), PUNYCODE))
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_no_text_breaks_the_reader_and_httpx_reads_the_same_host(host):
     url = f"http://{host}/"
     try:
