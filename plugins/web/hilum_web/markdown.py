@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 PIECE = 60_000
 DEEPEST = 60
-_NOISE = "script, style, noscript, template, iframe, object, embed, svg, canvas, link, meta, dialog, [hidden], [aria-hidden=true]"
+_NOISE = (
+    "script, style, noscript, template, iframe, object, embed, svg, canvas, link, meta, dialog, [hidden],"
+    " [aria-hidden=true]"
+)
 _AROUND = (
     "nav, header, footer, aside, form[role=search], [role=navigation], [role=banner], [role=contentinfo], [role=search]"
 )

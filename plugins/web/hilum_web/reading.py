@@ -79,7 +79,7 @@ def _shown(page: Page, fragment: str, start: int, limit: int) -> Output:
 
 
 def _text(page: Page, fragment: str, start: int, limit: int) -> tuple[str, str, int, bool]:
-    """Give the text as far as it is needed, the title, where the fragment is (-1: nowhere), and whether that is all there is."""
+    """Give the text as far as it is needed, the title, where the fragment is (-1: nowhere), whether that is all."""
     kind = page.content_type.partition(";")[0].strip().lower()
     if kind in HTML or (not kind and page.body[:512].lstrip().lower().startswith((b"<!doctype html", b"<html"))):
         from hilum_web.markdown import Markdown
