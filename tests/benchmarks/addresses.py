@@ -19,7 +19,7 @@ URLS = {
     "name in Unicode": "https://bücher.example/",
 }
 ANSWERS = {"many.example": ["93.184.215.14"] * 14 + ["10.0.0.1"] * 2}
-HEAVY = ("httpx", "httpcore", "idna", "ssl", "selectolax", "html_to_markdown")
+HEAVY = ("httpx", "httpcore", "selectolax", "html_to_markdown")
 
 
 def main() -> None:
@@ -36,12 +36,14 @@ def main() -> None:
     own = read_url(URLS["IPv4"]).address
     print(f"whether an address is this machine's (at each connection): {measured(lambda: is_own(own)) * 1e6:.1f} µs")
     program = (
-        "import hilum, sys, time; b = time.process_time(); import hilum_web;"
+        "import hilum, sys, time, trio; b = time.process_time(); import hilum_web;"
         f"print((time.process_time() - b) * 1e3, [m for m in {HEAVY} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     taken, _, brought = done.stdout.strip().partition(" ")
-    print(f"import of hilum_web beyond hilum: {float(taken):.1f} ms, of {', '.join(HEAVY)} it brings {brought}")
+    print(
+        f"import of hilum_web beyond hilum and trio: {float(taken):.1f} ms, of {', '.join(HEAVY)} it brings {brought}"
+    )
 
 
 def measured(call, rounds: int = 7, number: int = 300) -> float:

@@ -6,7 +6,7 @@ import codecs
 import re
 import zlib
 from collections.abc import Iterator
-from contextlib import aclosing
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from hilum import ToolError, errors
@@ -44,22 +44,33 @@ async def read_body(response: httpx.Response, url: str, limit: int) -> bytes:
         raise _large(url, limit)
     unpacker = None if packed in ("", "identity") else _Unpacker(packed)
     body, received = bytearray(), 0
+    source = cast("AsyncGenerator[bytes, None]", response.aiter_raw())
     try:
-        async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_raw())) as source:
-            async for chunk in source:
-                # Packed bytes are counted as well: they can go on for ever and unpack to nothing.
-                received += len(chunk)
-                for piece in unpacker.feed(chunk) if unpacker else (chunk,):
-                    body += piece
-                    if len(body) > limit:
-                        raise _large(url, limit)
-                if received > limit:
+        async for chunk in source:
+            # Packed bytes are counted as well: they can go on for ever and unpack to nothing.
+            received += len(chunk)
+            for piece in unpacker.feed(chunk) if unpacker else (chunk,):
+                body += piece
+                if len(body) > limit:
                     raise _large(url, limit)
+            if received > limit:
+                raise _large(url, limit)
     except zlib.error as error:
         raise ToolError(f"{site(url)} sent a damaged {packed} body: {error}.", code=errors.E_CONTENT) from None
+    finally:
+        await _end(response, source)
     if unpacker and not unpacker.whole:
         raise ToolError(f"{site(url)} sent a {packed} body that breaks off.", code=errors.E_CONTENT, hint="Try again.")
     return bytes(body)
+
+
+async def _end(response: httpx.Response, source: AsyncGenerator[bytes, None]) -> None:
+    """End what is read in part. Below the source are more of its kind, which end when they find the connection closed."""
+    if not response.is_closed:
+        await response.aclose()
+        with suppress(Exception):
+            await anext(source)
+    await source.aclose()
 
 
 class _Unpacker:

@@ -19,17 +19,20 @@ class Sent(httpx.AsyncByteStream):
     """A body that arrives in pieces, and how many of them were taken."""
 
     def __init__(self, data, size=65_536):
-        self.data, self.size, self.taken = data, size, 0
+        self.data, self.size, self.taken, self.closed = data, size, 0, False
 
     def __aiter__(self):
         return self
 
     async def __anext__(self):
         start = self.taken * self.size
-        if start >= len(self.data):
+        if self.closed or start >= len(self.data):
             raise StopAsyncIteration
         self.taken += 1
         return self.data[start : start + self.size]
+
+    async def aclose(self):
+        self.closed = True
 
 
 async def read(data, packed="", limit=10_000_000, size=65_536, **headers):
