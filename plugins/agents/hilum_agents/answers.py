@@ -268,7 +268,7 @@ def _argument(call: ToolCall, name: str) -> str:
 
 def _explored(answer: Explored, facts: _Facts) -> Iterator[str]:
     for place in answer.files:
-        lines = [int(number) for number in re.findall(r"\d+", place.lines)[:2]]
+        lines = [int(number) for number in re.findall(r"\d{1,9}", place.lines)[:2]]
         if wrong := facts.place(place.path, *lines):
             yield wrong
     snippets = re.findall(r"^```(?!json)[^\n]*\n.*?^```", facts.text, re.DOTALL | re.MULTILINE)
@@ -294,8 +294,9 @@ def _tested(answer: Tested, facts: _Facts) -> Iterator[str]:
     kinds = {scenario.kind for scenario in answer.scenarios}
     if missing := [kind for kind in ("normal", "boundary", "error") if kind not in kinds]:
         yield f"There is no scenario of the kind {' or '.join(missing)}: test it, too."
-    if len(answer.scenarios) < 3:
-        yield f"There are {len(answer.scenarios)} scenarios; at least 3 belong there."
+    named = {scenario.name.strip() for scenario in answer.scenarios} - {""}
+    if len(named) < 3:
+        yield f"There are {len(named)} scenarios with a name of their own; at least 3 belong there."
     written = facts.written()
     if not answer.files:
         yield "No test file is named: write the tests to a file."
@@ -326,6 +327,11 @@ def _ran(answer: Tested, facts: _Facts, last_write: int) -> Iterator[str]:
         yield "The command failed when it ran last, and the answer says that nothing failed."
     if answer.passed + answer.failed == 0:
         yield "By the answer no test ran."
+    for word, told in (("passed", answer.passed), ("failed", answer.failed)):
+        # As pytest, cargo, jest and many others end; of several lines like that the last one is the sum.
+        printed = re.findall(rf"\b(\d{{1,9}}) {word}\b", mine[-1][1].text)
+        if printed and int(printed[-1]) != told:
+            yield f"By the answer {told} {word}; the last run printed: {printed[-1]} {word}."
 
 
 def _documented(answer: Documented, facts: _Facts) -> Iterator[str]:

@@ -20,8 +20,8 @@ _WHICH = (
 )
 _YES = re.compile(
     # yes, please …
-    r"\s*(?:(?:ok(?:ay)?|yes|yep|yeah|sure|fine|good|great|perfect|lgtm|(?:sounds|looks) good|please|then|now|and|but|let'?s|(?:only|just)(?=\s)"
-    r"|好的?|可以|行|嗯|是的?|那就|请|都)(?![A-Za-z])[\s,.!，。！、]*)*(?:"
+    r"\s*(?:(?:ok(?:ay)?|yes|yep|yeah|sure|fine|good|great|perfect|lgtm|(?:sounds|looks) good|please|then|now|and|but|let'?s"
+    r"|(?:only|just)(?=\s)|好的?|可以|行|嗯|是的?|那就|请|都)(?![A-Za-z])[\s,.!，。！、]*)*(?:"
     # … do it, apply the first, go ahead
     r"(?:do|apply|perform|execute|implement|carry\s+out|carry|make|take|use|start\s+with|start|go\s+(?:on\s+|ahead\s+)?with|continue\s+with"
     rf"|proceed\s+with|confirm|accept)\s+(?:it|this|that|them|these|those|so|(?:the|your|all|both)\s+(?:changes?|proposals?|steps?|refactorings?)|{_WHICH})\b"

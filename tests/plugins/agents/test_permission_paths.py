@@ -7,7 +7,7 @@ import hilum_files
 import hilum_shell
 import pytest
 from hilum import Call, Trim, ask, tool
-from hilum.events import ApprovalAsked, CallDone, Trimmed
+from hilum.events import ApprovalAsked, CallDone, PluginEvent, Trimmed
 from hilum.messages import UserMessage
 from hilum.store import MemoryStore
 from hilum.testing import open_bench, pause, plugin, use
@@ -230,3 +230,59 @@ async def test_a_yes_to_one_question_answers_no_other(opened):
         await run.wait()
         assert codes(bench, "write_file") == ["", "", "E_REJECTED"]
         assert len(bench.of(ApprovalAsked)) == 2
+
+
+# --- tasks for named agents -----------------------------------------------------------------------------------------------
+
+
+async def test_a_named_agent_does_a_task_and_its_answer_comes_back(opened):
+    """With its own prompt, its own tools of those that its parent has, the smaller limits, and its own file's permissions."""
+    answers = by_agent(
+        main=[use("task", description="look it up", prompt="What is in a.py?", agent="Helper"), "It is 1."],
+        helper=[[use("read_file", path="secrets/key"), use("write_file", path="b.py", content="")], "It is 1."],
+    )
+    user = {"helper": agent("helper", f"tools: {{deny: [write]}}\nlimits: {{turns: 40, timeout: 20}}\n{DENIES}")}
+    files = {"a.py": "1\n", "secrets/key": "k"}
+    async with opened(user=user, files=files, answers=answers) as bench:
+        await bench.run("What is in a.py?")
+        assert codes(bench, "read_file") == codes(bench, "write_file") == ["E_DENIED"]
+        (result,) = [event.result for event in bench.of(CallDone) if event.result.name == "task"]
+        assert result.text.startswith("It is 1.")
+        (child,) = [each for each in bench.session.half(runs.Runs).list() if each["agent"] == "helper"]
+        profile = next(event.data["profile"] for event in bench.of(PluginEvent)
+                       if event.name == "agents.queued" and event.data["agent_id"] == child["agent_id"])  # fmt: skip
+        assert (profile["turns"], profile["timeout"]) == (15, 20)
+        request = next(each for each in bench.requests if each.agent.startswith("helper-"))
+        assert any("You help." in layer.text for layer in request.layers)
+
+
+async def test_a_named_agent_may_do_no_more_than_who_wants_a_task_done(opened):
+    answers = by_agent(
+        reader=[use("task", description="write it", prompt="Write.", agent="helper"), "ok"],
+        helper=[use("write_file", path="b.py", content=""), "No."],
+    )
+    user = {"helper": agent("helper"), "reader": agent("reader", "tools: {allow: [read_file, task]}")}
+    async with opened(user=user, answers=answers) as bench:
+        await bench.run("@reader go")
+        assert codes(bench, "write_file") == ["E_DENIED"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"), [("explore", ""), ("review", "E_DENIED"), ("", "E_DENIED"), ("nobody", "E_DENIED")]
+)
+async def test_only_agents_that_are_named_do_tasks(opened, wanted, code):
+    answers = by_agent(
+        helper=[use("task", description="look it up", prompt="Look.", agent=wanted), "ok"],
+        explore=[block(summary="Nothing.", files=[])],
+    )
+    async with opened(user={"helper": agent("helper", "tools: Agent(explore), Read")}, answers=answers) as bench:
+        await bench.run("@helper go")
+        assert codes(bench, "task") == [code]
+
+
+async def test_a_task_for_nobody_says_who_there_is(opened):
+    answers = [use("task", description="look it up", prompt="Look.", agent="reveiw"), "ok"]
+    async with opened(answers=answers) as bench:
+        await bench.run("go")
+        (result,) = [event.result for event in bench.of(CallDone)]
+        assert "review" in result.text

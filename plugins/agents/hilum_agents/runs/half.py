@@ -94,8 +94,10 @@ class Runs:
             limits["cost_limit"] = self.settings.cost_limit
         identity = os.urandom(6).hex()
         actor = profile.name if keep else f"{profile.name}-{identity}"
-        if definition is not None:
-            self.scheduler.actors.definitions[identity] = definition
+        if definition is not None and keep:
+            self.scheduler.actors.definitions[identity] = definition  # it may still be at work on something else
+        elif definition is not None:
+            self.scheduler.actors.hold(actor, definition)
         entry = Entry(
             id=identity, agent=profile.name, actor=actor, prompt=prompt, urgent=urgent, keeps=keep,
             profile=msgspec.structs.replace(profile, name=actor, **limits), **more,
@@ -269,7 +271,9 @@ class Runs:
         from hilum_agents.half import Agents
 
         definitions, found = self.session.half(Agents), list[Verdict]()
-        for above in self._above(agent) if definitions is not None else ():
+        if definitions is None:
+            return None
+        for above in self._above(agent):
             if (definition := await definitions.held(above)) is not None:
                 found += [verdict] if (verdict := await definitions.judge(definition, above, call, tool)) else []
         return max(found, key=lambda verdict: verdict.rank, default=None)
