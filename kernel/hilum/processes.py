@@ -39,11 +39,6 @@ class Processes:
     def __init__(self, warden: Warden, wrap: Callable[[Command], Awaitable[Command]], cwd: str) -> None:
         self._warden, self._wrap, self._cwd = warden, wrap, cwd
 
-    @property
-    def contained(self) -> bool:
-        """Whether whole process trees are held, as on Linux; elsewhere process groups only."""
-        return hilum_warden.contained()
-
     async def run(
         self,
         argv: Sequence[str],
