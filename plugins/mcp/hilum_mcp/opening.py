@@ -72,6 +72,7 @@ class Opening:
         """
         sdk = await trio.to_thread.run_sync(_load)
         server = await trio.to_thread.run_sync(filled, self.server, self.session.workspace.root)
+        self.log.begin()
         self.log.say(f"starts: {self.server.shown()}")
         try:
             async with self._client(sdk, server, line) as client:
