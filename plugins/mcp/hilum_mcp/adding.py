@@ -53,7 +53,7 @@ async def _add(argv: list[str], desk: Desk) -> int:
         servers, inputs = _chosen(config, options.names, desk), config.inputs
     else:
         servers = [_described(options, command)]
-    file = Path(desk.root, sources.OWN) if options.project else sources.user_file()
+    file = desk.workspace / sources.OWN if options.project else sources.user_file()
     await trio.to_thread.run_sync(_write, desk, file, servers, inputs, options)
     for server in servers:
         await _tell(server, file, desk)
@@ -138,7 +138,7 @@ def _keeping_trust(root: str, file: Path, change: object) -> bool:
 
 async def _tell(server: Server, file: Path, desk: Desk) -> None:
     entry = await desk.entry(server.name)
-    if os.path.realpath(entry.server.file) != os.path.realpath(file):
+    if entry.server.file != file:
         desk.say(
             f"{server.name} is written to {file}, but {entry.server.file} has one of that name, which comes first."
         )
@@ -154,10 +154,10 @@ async def _remove(argv: list[str], desk: Desk) -> int:
     options = parse(parser, argv, desk)
     entry = await desk.entry(options.name)
     file = entry.server.file
-    own = Path(desk.root, sources.OWN)
+    own = desk.workspace / sources.OWN
     if file == sources.user_file():
         await trio.to_thread.run_sync(saving.remove, file, options.name)
-    elif file == own or os.path.realpath(file) == str(own):
+    elif file == own:
         await trio.to_thread.run_sync(_keeping_trust, desk.root, file, lambda: saving.remove(file, options.name))
     else:
         hint = f"{desk.prog} disable {options.name} switches it off for you."

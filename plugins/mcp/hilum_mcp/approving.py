@@ -144,7 +144,7 @@ async def ask(session: Session, entries: Iterable[Entry]) -> list[Entry]:
     from hilum_guard import trusted
     from hilum_plan import Plan
 
-    root = os.path.realpath(session.workspace.root)
+    root = await trio.to_thread.run_sync(os.path.realpath, session.workspace.root)
     waiting = [entry for entry in entries if entry.state == "unapproved"]
     plan = session.half(Plan)
     if not waiting or plan is None or session.kind == "headless" or not await trio.to_thread.run_sync(trusted, root):

@@ -17,7 +17,7 @@ _STATES = {"unapproved": "NOT APPROVED", "broken": "BROKEN"}
 def rows(catalog: Catalog, live: Mapping[str, Row], prog: str) -> Iterator[str]:
     """Write all servers, a row or two each, and what is wrong with their files."""
     if not catalog.entries:
-        yield f"There are no MCP servers. {prog} add NAME -- COMMAND … adds one; {prog} add --from FILE imports from another client."
+        yield f"There are no MCP servers. {prog} add NAME -- COMMAND … adds one; {prog} add --from FILE imports some."
     width = max((len(each.server.name) for each in catalog.entries), default=0)
     for each in catalog.entries:
         row = live.get(each.server.name)
