@@ -141,7 +141,7 @@ async def run(argv: list[str], desk: Desk) -> int:
     if name not in actions:
         raise unknown("action", name, actions, hint=f"{desk.prog} --help lists what it does.")
     try:
-        return await actions[name][0](rest, desk)
+        return int(await actions[name][0](rest, desk))
     except Help:
         return 0
 

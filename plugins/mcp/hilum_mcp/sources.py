@@ -130,7 +130,7 @@ def project_files(workspace: Path | None) -> list[Path]:
     """Give where a project may describe servers. In the user's home the files of other clients are no project's."""
     if workspace is None:
         return []
-    names = (*_PROJECT, *_SHARED)
+    names: tuple[str, ...] = (*_PROJECT, *_SHARED)
     if os.path.realpath(workspace) == os.path.realpath(Path.home()):
         names = (OWN, ".mcp.json")
     return [workspace / name for name in names]
