@@ -94,7 +94,7 @@ async def _settle(agent: Agent, state: CallState, call: ToolCall) -> Output:
             changed = "What the call would do has changed since it was asked."
             raise ToolDenied(again.reason if again.kind == "deny" else changed, code=again.code)
     async with AsyncExitStack() as stack:
-        for lock in session.write_locks(arguments[name] for name in tool.writes if arguments.get(name)):
+        for lock in session.underway.locks.of(arguments[name] for name in tool.writes if arguments.get(name)):
             await stack.enter_async_context(lock)
         seq = agent.emit(CallStarted(call=state.call, risk=tool.risk, effect=tool.effect, plugin=tool.plugin))
         state.began = trio.current_time()
@@ -149,7 +149,7 @@ async def _approve(agent: Agent, state: CallState, call: ToolCall, tool: Tool, v
         asked = ApprovalAsked(
             id=identity, call=call, risk=tool.risk, reason=reason, scope=verdict.scope, deadline=time.time() + limit
         )
-        with session.waiting(agent, identity) as answered, trio.move_on_after(limit):
+        with session.underway.approval(agent, identity) as answered, trio.move_on_after(limit):
             agent.emit(asked)
             await answered.wait()
         answer = state.answered
@@ -172,7 +172,7 @@ async def _run(agent: Agent, tool: Tool, call: ToolCall, arguments: dict[str, An
         session.delta(seq, agent, "output", text, call.id)
 
     running = Call(call.id, call.name, arguments, agent, session, session.workspace, session.processes, deadline, show)
-    with session.in_flight(tool.plugin, deadline) as scope:
+    with session.underway.call(tool.plugin, deadline) as scope:
         try:
             return await tool.run(running)
         except FAULTS as error:
@@ -199,9 +199,8 @@ def _told(session: Session, tool: Tool, error: BaseException) -> ToolError:
 async def _checked(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult:
     """Let plugins change the result before anyone sees it; if one fails, nobody sees it."""
     try:
-        checked: ToolResult = await agent.session.hooks.pipe(
-            "check_result", "result", agent=agent, call=call, result=result
-        )
+        hooks = agent.session.hooks
+        checked: ToolResult = await hooks.pipe("check_result", "result", agent=agent, call=call, result=result)
         if checked.call_id != result.call_id:
             raise ValueError("A plugin that checks results gave that of another call.")
         msgspec.json.encode(checked)

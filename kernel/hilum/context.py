@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from hilum.messages import AssistantMessage, Block, Message, NoteMessage, Text, ToolMessage, Trim, UserMessage
 
 DENSE = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 
 
 class ContextRequest(msgspec.Struct, frozen=True):
@@ -49,9 +51,10 @@ def fit(blocks: Iterable[Block], budget: int) -> list[Block]:
 
 
 def render(block: Block) -> str:
-    """Write a block as the tagged text a model sees. A closing tag inside the text cannot end the block."""
-    where = (f' path="{block.path}"' if block.path else "") + (f' line="{block.line}"' if block.line else "")
-    text = block.text.replace(f"</{block.type}", f"<\\/{block.type}")
+    """Write a block as the tagged text a model sees. Neither its text nor the name of its file can end it, or add to it."""
+    path = "".join(_ESCAPES.get(char, char if char.isprintable() else "?") for char in block.path)
+    where = (f' path="{path}"' if path else "") + (f' line="{block.line}"' if block.line else "")
+    text = re.sub(rf"<(?=\s*/\s*{re.escape(block.type)}\b)", r"<\\", block.text, flags=re.IGNORECASE)
     return f"<{block.type}{where}>\n{text}\n</{block.type}>"
 
 

@@ -94,7 +94,7 @@ class LayersSealed(Event, frozen=True):
 
 
 class TrimAsked(Event, frozen=True):
-    """The conversation is to be cut before the next request; ``focus`` says what the summary should dwell on."""
+    """The conversation is to be cut, at rest at once; ``focus`` says what the summary should dwell on."""
 
     focus: str = ""
 
@@ -103,7 +103,7 @@ class Trimmed(Event, frozen=True):
     """Phase event: the conversation of about ``before`` tokens was cut (see ``Trim``), and why.
 
     ``cause`` is ``window`` (it had grown too big), ``model`` (the window had shrunk), ``too_long`` (the provider refused it) or
-    ``asked``.
+    ``asked``: with neither ``upto`` nor ``thinned`` there was nothing that could be cut.
     """
 
     upto: int = 0

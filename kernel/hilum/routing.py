@@ -111,7 +111,8 @@ class Router(msgspec.Struct, eq=False):
 
     def current(self, agent: Agent) -> str:
         """Name the model to ask next: the one the run has come to, else the agent's."""
-        return agent.run.model or self.chain(agent)[0]
+        run = agent.conversation.run
+        return (run and run.model) or self.chain(agent)[0]
 
     def chain(self, agent: Agent) -> list[str]:
         """The agent's model and what it may fall back to."""

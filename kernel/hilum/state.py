@@ -153,12 +153,12 @@ class Conversation(msgspec.Struct, eq=False):
     def _trim_asked(self, event: ev.TrimAsked, run: RunState | None) -> None:
         self.trim_asked = event
 
-    def _trimmed(self, event: ev.Trimmed, run: RunState) -> None:
+    def _trimmed(self, event: ev.Trimmed, run: RunState | None) -> None:
         kept = [_thin(message, event.thinned) for message in self.messages[event.upto :]]
         self.messages = [NoteMessage(event.summary), *kept] if event.summary else kept
-        self.epoch += 1
-        self.phase, self.trim_asked = "seal", None
-        run.cause, run.failed, run.trims = "trim", None, run.trims + 1
+        self.epoch, self.trim_asked = self.epoch + 1, None
+        if run is not None:
+            self.phase, run.cause, run.failed, run.trims = "seal", "trim", None, run.trims + 1
 
     def _model_started(self, event: ev.ModelStarted, run: RunState) -> None:
         run.attempt, run.model, run.failed, run.estimate = event.attempt, event.model, None, event.estimate

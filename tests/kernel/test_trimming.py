@@ -232,8 +232,9 @@ async def test_a_trim_that_is_asked_for_and_gives_nothing_is_not_tried_at_each_t
     asked = []
     memory = plugin("memory", look, trim_context=lambda messages: asked.append(1))
     kit = await bench(memory, answers=[use("look", n=1), use("look", n=2), "done"])
+    run = await kit.session.prompt("x")
     kit.session.trim()
-    await kit.run("x")
+    await run.wait()
     assert len(asked) == 1
     assert kit.of(Trimmed) == []
 

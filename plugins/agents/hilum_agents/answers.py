@@ -1,4 +1,5 @@
-"""Forms of answers, and whether an answer is true to what the run did: each built-in agent states one in its file.
+"""Forms of answers, and whether an answer is true to what the run did: each built-in agent states one in its file, and an
+agent of the user's may name one of them or describe its own.
 
 The block for programs at the end of an answer is read, compared with the files of the workspace and with the calls of the run,
 and what does not hold goes back to the model. After three objections the kernel gives the answer, marked as partial.
@@ -27,6 +28,8 @@ from hilum import (
     Workspace,
     deny,
 )  # fmt: skip
+
+from hilum_agents.forms import Form, make_type, wrong_places
 
 MOST_BYTES = 5_000_000
 MOST_OBJECTIONS = 6
@@ -133,11 +136,11 @@ FORMS: dict[str, type[msgspec.Struct]] = {
 }  # fmt: skip
 
 
-def read_answer(form: str, text: str) -> msgspec.Struct:
+def read_answer(form: str | Form, text: str) -> msgspec.Struct:
     """Read the block for programs at the end of an answer.
 
     Args:
-        form: Name of the form.
+        form: Name of the form, or one that a file describes (``Definition.form``).
         text: The answer.
 
     Raises:
@@ -145,30 +148,35 @@ def read_answer(form: str, text: str) -> msgspec.Struct:
     """
     blocks = re.findall(r"^```json[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     if not blocks:
-        keys = ", ".join(field.name for field in msgspec.structs.fields(FORMS[form]))
+        keys = ", ".join(field.encode_name for field in msgspec.structs.fields(_type(form)))
         raise ValueError(f"The answer has no ```json block at its end; one with {keys} belongs there.")
     try:
-        return msgspec.json.decode(blocks[-1], type=FORMS[form])
+        return msgspec.json.decode(blocks[-1], type=_type(form))
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"The ```json block at the end is not as it must be: {error}.") from None
 
 
-def check(form: str, messages: Sequence[Message], workspace: Workspace) -> str:
+def _type(form: str | Form) -> type[msgspec.Struct]:
+    return FORMS[form] if isinstance(form, str) else make_type(form)
+
+
+def check(form: str | Form, messages: Sequence[Message], workspace: Workspace) -> str:
     """Say what is wrong with an answer; empty if nothing is. Blocks.
 
     Args:
-        form: Name of the form.
+        form: Name of the form, or one that a file describes.
         messages: The conversation; its last message is the answer.
         workspace: Where the files are.
     """
     message = messages[-1]
-    if form not in FORMS or not isinstance(message, AssistantMessage) or message.stop in ("length", "refusal"):
+    if not isinstance(message, AssistantMessage) or message.stop in ("length", "refusal"):
         return ""
     try:
         answer = read_answer(form, message.text)
     except ValueError as error:
         return str(error)
-    found = list(_CHECKS[form](answer, _Facts(messages, workspace)))
+    facts = _Facts(messages, workspace)
+    found = list(_CHECKS[form](answer, facts) if isinstance(form, str) else wrong_places(answer, facts.place))
     return "\n".join(found[:MOST_OBJECTIONS])
 
 

@@ -20,8 +20,10 @@ import msgspec
 import trio
 from hilum import Session, UsageError
 
+from hilum_mcp.asked import inputs_of
 from hilum_mcp.http import http_transport
 from hilum_mcp.log import Log
+from hilum_mcp.login import auth_of
 from hilum_mcp.stdio import TERM, Line, environment, stdio_transport
 
 if TYPE_CHECKING:
@@ -57,11 +59,20 @@ class Opening:
         settings: As they hold for the session.
         log: The server's log.
         requests: What answers the server's own requests.
+        auth: What signs requests; by default what is kept of the user's log-in.
     """
 
-    def __init__(self, session: Session, server: Server, settings: McpSettings, log: Log, requests: Requests) -> None:
+    def __init__(
+        self,
+        session: Session,
+        server: Server,
+        settings: McpSettings,
+        log: Log,
+        requests: Requests,
+        auth: httpx2.Auth | None = None,
+    ) -> None:
         self.session, self.server, self.settings, self.log, self.requests = session, server, settings, log, requests
-        self._sse = server.kind == "sse"
+        self.auth, self._sse = auth, server.kind == "sse"
 
     @asynccontextmanager
     async def __call__(self, line: Line) -> AsyncIterator[Client]:
@@ -72,10 +83,11 @@ class Opening:
         """
         sdk = await trio.to_thread.run_sync(_load)
         server = await trio.to_thread.run_sync(filled, self.server, self.session.workspace.root)
+        auth = self.auth or await trio.to_thread.run_sync(auth_of, server, self.settings.client_metadata_url)
         self.log.begin()
         self.log.say(f"starts: {self.server.shown()}")
         try:
-            async with self._client(sdk, server, line) as client:
+            async with self._client(sdk, server, line, auth) as client:
                 yield client
         finally:
             self.log.say("is closed" if not line.why else f"ended: {line.why}")
@@ -83,12 +95,12 @@ class Opening:
                 await self.log.flush()
 
     @asynccontextmanager
-    async def _client(self, sdk: Any, server: Server, line: Line) -> AsyncIterator[Client]:
+    async def _client(self, sdk: Any, server: Server, line: Line, auth: httpx2.Auth | None) -> AsyncIterator[Client]:
         for last in (False, True):
             yielded = False
             try:
                 async with AsyncExitStack() as stack:
-                    transport = self._transport(server, line)
+                    transport = self._transport(server, line, auth)
                     client = await stack.enter_async_context(sdk.Client(transport, **self.requests.callbacks()))
                     yielded = True
                     yield client
@@ -99,9 +111,11 @@ class Opening:
                     raise
                 self._sse = True
 
-    def _transport(self, server: Server, line: Line) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+    def _transport(
+        self, server: Server, line: Line, auth: httpx2.Auth | None
+    ) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         if server.kind != "stdio":
-            return http_transport(server, line, auth=auth_of(server), sse=self._sse)
+            return http_transport(server, line, auth=auth, sse=self._sse)
         return stdio_transport(lambda: self._process(server), self.log, line)
 
     @asynccontextmanager
@@ -167,13 +181,3 @@ def _env_file(path: Path) -> dict[str, str]:
             quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
             found[name.strip()] = value[1:-1] if quoted else value
     return found
-
-
-def inputs_of(server: Server) -> dict[str, str]:
-    """Give what the user has answered for the inputs that a server's description asks for."""
-    return {}
-
-
-def auth_of(server: Server) -> httpx2.Auth | None:
-    """Give what signs the requests to a server, where the user has logged in."""
-    return None

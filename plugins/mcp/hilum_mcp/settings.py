@@ -30,3 +30,11 @@ class McpSettings:
     sampling: Literal["ask", "never"] = setting(
         default="ask", project=False, help="Whether a server may use your model when you agree to it, each time."
     )
+    agents: dict[str, list[str]] = setting(
+        factory=dict, project=False, help="Agents that may use a server, by server; those not named here are for all."
+    )
+    client_metadata_url: str = setting(
+        default="",
+        project=False,
+        help="Address of a document that describes hilum as an OAuth client, for servers that take one (https).",
+    )

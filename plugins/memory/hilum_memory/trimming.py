@@ -64,7 +64,8 @@ class Trimming:
         if why:
             say = f"the summary is an extract, because {why}"
             agent.session.note("memory.extracted", say=say, agent=agent.name)
-        current = not any(isinstance(message, UserMessage) for message in messages[plan.upto :])
+        working = conversation.run is not None
+        current = working and not any(isinstance(message, UserMessage) for message in messages[plan.upto :])
         note = write_note(past, summary, kept, current=current, handle=handle)
         return Trim(plan.upto, note, dict(plan.thinned))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -208,7 +209,8 @@ def _messages(kind: str, things: Sequence[Any], names: Mapping[str, str]) -> lis
 
 def _user(text: str) -> Sent:
     if text.startswith("<note>\n") and text.endswith("\n</note>"):
-        return Sent("note", text[len("<note>\n") : -len("\n</note>")].replace("<\\/note", "</note"))
+        inner = text[len("<note>\n") : -len("\n</note>")]
+        return Sent("note", re.sub(r"(?i)<\\(?=\s*/\s*note\b)", "<", inner))
     return Sent("user", text)
 
 

@@ -70,6 +70,21 @@ def test_a_project_shadows_a_user_and_a_user_what_is_built_in(tmp_path):
     assert not look(root, folders=False).get("theirs")
 
 
+def test_folders_of_other_programs_are_looked_into(tmp_path):
+    root = tmp_path / "project"
+    for folder in (".cursor/agents", ".gemini/agents", ".opencode/agent", ".github/agents"):
+        write(root / folder, **{folder.split("/")[0].strip("."): "---\ndescription: d\n---\nDo it.\n"})
+    write(root / ".github/chatmodes", **{"plan.chatmode": "---\ndescription: d\n---\nDo it.\n"})
+    (root / ".codex/agents").mkdir(parents=True)
+    (root / ".codex/agents/scout.toml").write_text('description = "d"\ndeveloper_instructions = "Do it."\n')
+    (root / ".codex/agents/notes.md").write_text("No agent.")
+    found = {each.definition.name: each.definition.kind for each in look(root).entries if each.source != "built in"}
+    assert found == {
+        "cursor": "cursor", "gemini": "gemini", "opencode": "opencode", "github": "copilot", "plan": "copilot",
+        "scout": "codex",
+    }  # fmt: skip
+
+
 def test_a_link_out_of_a_project_is_not_followed(tmp_path):
     write(tmp_path / "elsewhere", evil=agent("evil"))
     root = tmp_path / "project"
@@ -162,6 +177,30 @@ async def test_permissions_hold_at_the_call(opened):
         assert [each.result.code for each in bench.of(CallDone)] == ["E_DENIED", ""]
         assert (bench.workspace / "docs/x").exists()
         assert not (bench.workspace / "src/x").exists()
+
+
+async def test_agents_and_skills_that_are_named_hold_at_the_call(opened):
+    answers = [
+        [use("handover", agent="review", brief="look"), use("task", description="a b c", prompt="go")],
+        "Could not.",
+    ]
+    async with opened(hilum_agents.runs, user={"helper": agent("helper", "tools: Agent(explore), Read")},
+                      answers=answers) as bench:  # fmt: skip
+        await bench.run("@helper get it reviewed")
+        assert [each.result.code for each in bench.of(CallDone)] == ["E_DENIED", "E_DENIED"]
+        assert "names the agents it may start: explore" in bench.of(CallDone)[0].result.text
+        assert set(bench.session.agents) == {"main", "helper"}
+
+
+async def test_a_form_of_ones_own_is_asked_for_again(opened):
+    front = "answer: {verdict: pass | fail, files: [path]}"
+    answers = ["All is well.", block(verdict="pass", files=["b.py"]), block(verdict="pass", files=["a.py"])]
+    async with opened(user={"helper": agent("helper", front)}, files={"a.py": "x = 1\n"}, answers=answers) as bench:
+        assert (await bench.run("@helper check")).state == "completed"
+        told = objections(bench)
+        assert "no ```json block at its end; one with verdict, files" in told
+        assert "no file 'b.py'" in told
+        assert any('"verdict": "pass" or "fail"' in layer.text for layer in bench.requests[0].layers)
 
 
 async def test_permissions_hold_for_an_agent_that_nobody_called_in_this_process(opened):

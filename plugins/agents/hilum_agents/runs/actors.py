@@ -49,6 +49,11 @@ class Actors:
         """Whether a prompt on its way is one of ours."""
         return text in self._literal
 
+    @property
+    def speaking(self) -> bool:
+        """Whether a prompt of ours is on its way."""
+        return bool(self._literal)
+
     # --- coming and going ---------------------------------------------------------------------------------------------
 
     def enter(self, profile: Profile, owner: str, *, keeps: bool) -> Agent:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import trio
 from hilum import Kernel, Session, UsageError, open_kernel
@@ -83,24 +83,39 @@ async def _find(kernel: Kernel, desk: Desk, name: str) -> tuple[str, str, dict[s
 
 async def _run(argv: list[str], desk: Desk) -> int:
     parser = make_parser(desk, "run")
-    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("name", metavar="NAME[,NAME…]", help="who; several names are given the same to do")
     parser.add_argument("prompt", nargs="+", metavar="PROMPT", help="what it is to do")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the longest it may take")
     parser.add_argument(
-        "--approve", choices=("auto", "readonly"), default=None, help="without it, calls that ask are refused"
+        "--also", nargs=2, action="append", default=[], metavar=("NAME", "PROMPT"), help="another one beside it"
+    )
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the longest each may take")
+    parser.add_argument(
+        "--approve", choices=("auto", "readonly"), default=None, help="let calls that are asked for run, or refuse them"
     )
     options = parse(parser, argv, desk)
-    prompt = " ".join(options.prompt)
+    wanted = [(name.strip(), " ".join(options.prompt)) for name in options.name.split(",") if name.strip()]
+    wanted += [(name, prompt) for name, prompt in options.also]
     if (half := _here(desk)) is not None:
-        identity = await half.start(options.name, prompt, timeout=options.timeout)
-        desk.say(f"{options.name} was started as {identity}: {half.status(identity)['current_step']}")
+        for name, identity in await _begin(half, wanted, options.timeout):
+            desk.say(f"{name} was started as {identity}: {half.status(identity)['current_step']}")
         return 0
     async with _kernel(desk) as kernel:
         await kernel.router.default()
-        async with kernel.open_session(desk.workspace, kind="headless", approve=options.approve) as session:
-            half = _half(session)
-            identity = await half.start(options.name, prompt, timeout=options.timeout)
-            return _show(await half.wait(identity), desk, options.json)
+        async with kernel.open_session(desk.workspace, kind=_kind(desk), approve=options.approve) as session:
+            half, after = _half(session), session.journal.last
+            begun = await _begin(half, wanted, options.timeout)
+            return await _watched(half, [identity for _, identity in begun], after, desk, options.json)
+
+
+async def _begin(half: Runs, wanted: list[tuple[str, str]], timeout: float | None) -> list[tuple[str, str]]:
+    """Start agents, or none where one of them cannot be; gives name and id of each."""
+    for name, _ in wanted:
+        await half.profile(name)
+    return [(name, await half.start(name, prompt, timeout=timeout)) for name, prompt in wanted]
+
+
+def _kind(desk: Desk) -> Literal["main", "headless"]:
+    return "main" if desk.asks else "headless"
 
 
 async def _retry(argv: list[str], desk: Desk) -> int:
@@ -113,10 +128,34 @@ async def _retry(argv: list[str], desk: Desk) -> int:
     async with _kernel(desk) as kernel:
         where, identity, _ = await _find(kernel, desk, options.id)
         await kernel.router.default()
-        async with kernel.open_session(resume=where, kind="headless") as session:
-            half = _half(session)
+        async with kernel.open_session(resume=where, kind=_kind(desk)) as session:
+            half, after = _half(session), session.journal.last
             half.scheduler.settle(resumed=False)
-            return _show(await half.wait(await half.retry(identity)), desk, options.json)
+            return await _watched(half, [await half.retry(identity)], after, desk, options.json)
+
+
+@asynccontextmanager
+async def _unseen(session: Session, agents: Sequence[str], after: int) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    yield trio.lowlevel.checkpoint
+
+
+async def _watched(half: Runs, started: list[str], after: int, desk: Desk, json: bool) -> int:
+    """Show agents until all have ended, then what they found; gives the first exit code that is not 0."""
+    actors = [half.scheduler.ledger.find(identity).actor for identity in started]
+    async with (desk.watch or _unseen)(half.session, actors, after) as end:
+        ended = [await half.wait(identity) for identity in started]
+        await end()
+        if len(ended) == 1:
+            return _show(ended[0], desk, json)
+        if json:
+            desk.say_json(ended)
+            return next((code for each in ended if (code := EXITS.get(each["status"], 1))), 0)
+        codes = []
+        for number, result in enumerate(ended):
+            status = result["status"].replace("_", " ")
+            desk.say(("\n" if number else "") + f"── {result['agent']} ({result['agent_id']}): {status}")
+            codes.append(_show(result, desk, json=False))
+        return next((code for code in codes if code), 0)
 
 
 def _show(result: dict[str, Any], desk: Desk, json: bool) -> int:
@@ -143,7 +182,8 @@ async def _results(argv: list[str], desk: Desk) -> int:
     for row in rows:
         at = time.strftime("%m-%d %H:%M", time.localtime(row["started"]))
         step = "" if row["status"] == "completed" else f"  {row['current_step']}"
-        desk.say(f"{row['agent_id']}  {at}  {row['status']:20} {row['progress']:4.0%}  {row['agent']}{step}".rstrip())
+        name = f"{row['agent']}: {row['title']}" if row["title"] else row["agent"]
+        desk.say(f"{row['agent_id']}  {at}  {row['status']:20} {row['progress']:4.0%}  {name}{step}".rstrip())
     if not rows:
         desk.say("No agent has run here.")
     return 0
@@ -211,7 +251,7 @@ def _touch(path: Any) -> None:
 
 
 ACTIONS.update(
-    run=(_run, "start an agent: hilum agents run NAME PROMPT"),
+    run=(_run, "start one or several agents: hilum agents run NAME PROMPT"),
     results=(_results, "what ran, runs and waits, in the last sessions here"),
     result=(_result, "what one found: text, files, what is done and what is not"),
     retry=(_retry, "go on with one that failed or was cut off, from where it stood"),

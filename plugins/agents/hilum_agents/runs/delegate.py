@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 READ_ONLY = ("read_file", "search_files", "glob_search", "list_directory", "read_lints")
 DAY = 86_400.0
+TITLE = 80
 
 
 def _half(session: Session) -> Runs:
@@ -81,12 +82,10 @@ def _start(
         timeout=settings.task_timeout, token_limit=_tokens(agents, agent),
     )  # fmt: skip
     identity = agents.begin(
-        profile, prompt, urgent=not background, owner=agent.name, owner_run=agent.run.id, lane=agent.name, key=key,
-        depth=depth, wakes=background, cost_limit=_cost(agents, agent),
+        profile, prompt, title=" ".join(description.split())[:TITLE], urgent=not background, owner=agent.name,
+        owner_run=agent.run.id, lane=agent.name, key=key, depth=depth, wakes=background, cost_limit=_cost(agents, agent),
     )  # fmt: skip
-    entry = agents.scheduler.ledger.entries[identity]
-    agents.scheduler.log(entry, "info", f"Task: {' '.join(description.split())[:80]}")
-    return entry
+    return agents.scheduler.ledger.entries[identity]
 
 
 def _depth(agents: Runs, agent: Agent) -> int:

@@ -71,7 +71,8 @@ class Runs:
             urgent: Whether the user waits for it; such ones go first.
             timeout: Seconds its run may take; the profile's without.
             keep: Whether it has one conversation, under its name, that outlives the session; else one for each start.
-            more: For agents that start agents: ``owner``, ``owner_run``, ``lane``, ``wakes``, ``key``, ``depth``.
+            more: For agents that start agents: ``title``, ``owner``, ``owner_run``, ``lane``, ``wakes``,
+                ``key``, ``depth``.
 
         Returns:
             The id of this start, for all other methods.
@@ -138,7 +139,7 @@ class Runs:
         begun = agent is not None and bool(agent.conversation.messages) and bool(old.run)
         prompt = f"{GO_ON}\n\n{data['prompt']}" if begun else data["prompt"]
         profile = msgspec.convert(data["profile"], Profile)
-        named = ("owner", "lane", "depth", "cost_limit")
+        named = ("title", "owner", "lane", "depth", "cost_limit")
         entry = Entry(
             id=os.urandom(6).hex(), agent=old.agent, actor=old.actor, prompt=prompt, keeps=old.keeps, profile=profile,
             **{name: data[name] for name in named if name in data},
@@ -179,6 +180,12 @@ class Runs:
     def list(self) -> list[dict[str, Any]]:
         """Say where each stands, oldest first."""
         return [self._status(entry) for entry in self.scheduler.ledger.entries.values()]
+
+    def busy(self) -> bool:
+        """Whether one runs, waits, or has ended and is still to be told to the agent that started it."""
+        scheduler = self.scheduler
+        untold = any(entry.wakes and not entry.told for entry in scheduler.ledger.entries.values())
+        return untold or any(True for _ in scheduler.ledger.open()) or scheduler.actors.speaking
 
     async def wait(self, agent_id: str) -> dict[str, Any]:
         """Wait for the end of one, and give its result.
@@ -248,13 +255,9 @@ class Runs:
             seen.add(agent.parent)
             if (above := self.session.agents.get(agent.parent)) is None:
                 break
-            agent, definition = above, definitions.of(above)
-            if definition is not None and definition.permissions:
-                from hilum_agents.definitions.permissions import judge
-
-                verdict = await trio.to_thread.run_sync(
-                    judge, definition.permissions, call.name, call.arguments, self.session.workspace
-                )
+            agent, definition = above, await definitions.held(above)
+            if definition is not None:
+                verdict = await definitions.judge(definition, agent, call, tool)
                 if verdict is not None and verdict.kind != "allow":
                     return verdict
         return None

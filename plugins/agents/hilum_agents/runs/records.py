@@ -21,6 +21,7 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
     Attributes:
         id: Its id, unique.
         agent: Name of the definition.
+        title: What it is about, in a few words; empty where its name says enough.
         actor: Name of the agent in the session; one that keeps its conversation has the definition's.
         prompt: What it is to do; dropped when it is over.
         owner: Name of the agent that started it, empty for the user.
@@ -46,6 +47,7 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
 
     id: str
     agent: str
+    title: str = ""
     actor: str
     prompt: str
     owner: str = ""
@@ -83,6 +85,7 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
 
 _QUEUED = (
     "agent",
+    "title",
     "actor",
     "prompt",
     "owner",
@@ -225,6 +228,6 @@ def mark(entry: Entry) -> str:
 def status_of(entry: Entry) -> dict[str, Any]:
     """Say where an entry stands, as plain data."""
     return {
-        "agent_id": entry.id, "agent": entry.agent, "status": entry.status, "progress": entry.progress,
-        "current_step": entry.step, "owner": entry.owner, "started": entry.at,
+        "agent_id": entry.id, "agent": entry.agent, "title": entry.title, "status": entry.status,
+        "progress": entry.progress, "current_step": entry.step, "owner": entry.owner, "started": entry.at,
     }  # fmt: skip

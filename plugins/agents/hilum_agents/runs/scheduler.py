@@ -310,6 +310,8 @@ class Scheduler:
         if isinstance(event, ev.StopAsked) and asked_for is not None and asked_for.id not in self._stopping:
             asked = {known.id for known in self._active.values() if self._was_asked(known)}
             if asked >= {known.id for known in self._active.values() if not known.lane}:
+                for known in self._active.values():
+                    known.wakes = False  # nobody is to be woken by a stop of everything
                 waiting = [one for queue in self._queues.values() for one in queue.order()]
                 for one in [*waiting, *(active for active in self._active.values() if not active.run)]:
                     self.stop(one)
