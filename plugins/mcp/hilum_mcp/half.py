@@ -113,7 +113,8 @@ class Mcp:
             fits = client.size <= room and not sealed
             for each in client.tools:
                 in_list = self._place.setdefault(each.name, fits)
-                found.append(attrs.evolve(each, late=not in_list and self._session.expects_tools))
+                late = not in_list and self._session.expects_tools
+                found.append(attrs.evolve(each, late=True) if late else each)
             if any(self._place[each.name] for each in client.tools):
                 room -= client.size
         if any(client.offer is not None and client.offer.resources for client in self.clients.values()):
