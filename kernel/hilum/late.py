@@ -9,8 +9,6 @@ import msgspec
 from hilum.messages import ToolCall
 from hilum.tools import Call, Tool, tool
 
-MOST = 8
-
 
 @tool(risk="read", effect="pure", timeout=5.0)
 def find_tools(call: Call, query: str = "") -> str:
@@ -22,8 +20,8 @@ def find_tools(call: Call, query: str = "") -> str:
     words = query.lower().split()
     scored = [(sum(w in f"{t.name} {t.description}".lower() for w in words), t) for t in call.agent.tools()]
     best = [t.spec for score, t in sorted(scored, key=lambda pair: -pair[0]) if score or not words]
-    told = [f"{s.name}: {s.description}\nparameters: {msgspec.json.encode(s.parameters).decode()}" for s in best[:MOST]]
-    told += [f"Also: {', '.join(s.name for s in best[MOST:])}."] * (len(best) > MOST)
+    told = [f"{s.name}: {s.description}\nparameters: {msgspec.json.encode(s.parameters).decode()}" for s in best[:8]]
+    told += [f"Also: {', '.join(s.name for s in best[8:])}."] * (len(best) > 8)
     return "\n\n".join(told) or "No tool fits. Try other words."
 
 

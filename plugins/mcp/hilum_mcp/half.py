@@ -95,13 +95,14 @@ class Mcp:
         sealed = any(agent.conversation.sealed.model for agent in self._session.agents.values())
         for client in sorted(self.clients.values(), key=lambda client: client.size):
             fits = client.size <= room and not sealed
-            for tool in client.tools:
-                in_list = self._place.setdefault(tool.name, fits)
-                found.append(attrs.evolve(tool, late=not in_list))
-            if any(self._place[tool.name] for tool in client.tools):
+            for each in client.tools:
+                in_list = self._place.setdefault(each.name, fits)
+                found.append(attrs.evolve(each, late=not in_list))
+            if any(self._place[each.name] for each in client.tools):
                 room -= client.size
         if any(client.offer is not None and client.offer.resources for client in self.clients.values()):
-            found += [self.list_resources, self.read_resource]
+            in_list = self._place.setdefault("list_resources", not sealed)
+            found += [attrs.evolve(each, late=not in_list) for each in (self.list_resources, self.read_resource)]
         return found
 
     def _client(self, name: str) -> ServerClient:

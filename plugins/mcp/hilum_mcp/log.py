@@ -48,6 +48,11 @@ class Log:
         self._pending += data[:room]
         self._dropped += len(data) - min(room, len(data))
 
+    def begin(self) -> None:
+        """Forget what was said last: the server starts anew."""
+        self._last.clear()
+        self._line = b""
+
     def say(self, text: str) -> None:
         """Write a line of hilum's own."""
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")

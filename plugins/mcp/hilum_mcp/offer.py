@@ -77,9 +77,8 @@ async def ask(client: Client) -> Offer:
     tools: list[Offered] = []
     # A server that names no abilities at all may be one that was adopted without being asked.
     if has.tools is not None or (has.prompts is None and has.resources is None):
-        for each in await pages(client.list_tools, "tools", odd):
-            if (tool := _tool(each, odd)) is not None:
-                tools.append(tool)
+        once = {each.name: each for each in await pages(client.list_tools, "tools", odd)}
+        tools = [tool for each in once.values() if (tool := _tool(each, odd)) is not None]
     prompts = [_prompt(each) for each in await pages(client.list_prompts, "prompts", odd)] if has.prompts else []
     said = (client.instructions or "").strip()
     return Offer(tuple(tools), tuple(prompts), has.resources is not None, _cut(said, LONGEST_INSTRUCTIONS), tuple(odd))

@@ -84,6 +84,7 @@ class Opening:
         sdk = await trio.to_thread.run_sync(_load)
         server = await trio.to_thread.run_sync(filled, self.server, self.session.workspace.root)
         auth = self.auth or await trio.to_thread.run_sync(auth_of, server, self.settings.client_metadata_url)
+        self.log.begin()
         self.log.say(f"starts: {self.server.shown()}")
         try:
             async with self._client(sdk, server, line, auth) as client:

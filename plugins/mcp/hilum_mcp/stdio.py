@@ -77,9 +77,9 @@ async def stdio_transport(open_process: Opener, log: Log, line: Line) -> AsyncIt
     """
     import anyio
 
-    into, read = anyio.create_memory_object_stream[Any](0)
-    write, out = anyio.create_memory_object_stream[Any](0)
     async with open_process() as process, trio.open_nursery() as nursery:
+        into, read = anyio.create_memory_object_stream[Any](0)
+        write, out = anyio.create_memory_object_stream[Any](0)
         pipes = _Pipes(process, log, line, into, out)
         nursery.start_soon(pipes.shielded, pipes.read)
         nursery.start_soon(pipes.shielded, pipes.write)
@@ -104,6 +104,7 @@ class _Pipes:
     def __init__(self, process: Process, log: Log, line: Line, into: Any, out: Any) -> None:
         self.process, self.log, self.line, self.into, self.out = process, log, line, into, out
         self.scopes: list[trio.CancelScope] = []
+        self.held = bytearray()
         self.written, self.garbage, self.leaving = trio.Event(), 0, False
 
     async def shielded(self, pump: Callable[[], Awaitable[None]]) -> None:
@@ -119,9 +120,10 @@ class _Pipes:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             async with self.into:
                 try:
-                    async for data in self._lines():
-                        if (message := self._message(data)) is not None:
-                            await self.into.send(message)
+                    while chunk := await self.process.stdout.receive_some(1 << 16):
+                        for data in self._lines(bytes(chunk)):
+                            if (message := self._message(data)) is not None:
+                                await self.into.send(message)
                     if not self.leaving:
                         self.line.lose(await self._ending())
                 except Broken as error:
@@ -131,16 +133,16 @@ class _Pipes:
             while await self.process.stdout.receive_some(1 << 16):
                 pass
 
-    async def _lines(self) -> AsyncIterator[bytes]:
-        held = bytearray()
-        while chunk := await self.process.stdout.receive_some(1 << 16):
-            *whole, rest = bytes(chunk).split(b"\n")
-            for part in whole:
-                yield bytes(held + part)
-                held.clear()
-            held += rest
-            if len(held) > LONGEST_LINE:
-                raise Broken(f"It wrote a line of more than {LONGEST_LINE >> 20} MB.")
+    def _lines(self, chunk: bytes) -> list[bytes]:
+        """Give the lines that are whole now."""
+        *whole, rest = chunk.split(b"\n")
+        if whole:
+            whole[0] = bytes(self.held) + whole[0]
+            self.held.clear()
+        self.held += rest
+        if len(self.held) > LONGEST_LINE:
+            raise Broken(f"It wrote a line of more than {LONGEST_LINE >> 20} MB.")
+        return whole
 
     def _message(self, data: bytes) -> Any:
         from mcp.shared.message import SessionMessage
