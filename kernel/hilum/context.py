@@ -1,4 +1,4 @@
-"""How much fits: token estimates, budgets, and the plain way to drop what does not fit."""
+"""How much fits: budgets, and the plain way to drop what does not fit. The estimate itself is ``hilum_tokens``."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from hilum_tokens import estimate as estimate
 
 from hilum.messages import AssistantMessage, Block, Message, NoteMessage, Text, ToolMessage, Trim, UserMessage
 
-DENSE = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 
 
@@ -25,18 +25,6 @@ class ContextRequest(msgspec.Struct, frozen=True):
     text: str
     budget: int
     state: dict[str, object] = msgspec.field(default_factory=dict)
-
-
-def estimate(text: str | bytes) -> int:
-    """Estimate the tokens of a text: 4 characters a token, 2 of Chinese, Japanese or Korean (3 bytes each in UTF-8).
-
-    Digits and capitals count one each, so that tables, hashes and base64 come out right, and four spaces of indentation count
-    as one character. What a provider reports corrects this for its model: ``Conversation.factor``.
-    """
-    data = text.encode(errors="replace") if isinstance(text, str) else text
-    characters = len(data) if data.isascii() else len(data.decode(errors="replace"))
-    dense = len(data) - len(data.translate(None, DENSE))
-    return (characters + len(data) + 6 * dense - 6 * data.count(b"    ")) // 8 + 1
 
 
 def fit(blocks: Iterable[Block], budget: int) -> list[Block]:

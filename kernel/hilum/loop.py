@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING, Literal
@@ -36,7 +35,7 @@ FULL = 0.8
 async def drive(agent: Agent) -> None:
     """Work on the agent's run, or on its next waiting prompt, until it is over, stopped, or out of time."""
     conversation = agent.conversation
-    agent.starting = conversation.pending[0]
+    agent.starting, agent.began = conversation.pending[0], trio.current_time()
     limit = agent.limit("timeout") or inf
     agent.scope = trio.CancelScope(deadline=trio.current_time() + limit)
     try:
@@ -84,7 +83,7 @@ def end(agent: Agent, state: State, *, code: str = "", error: str = "", hint: st
     """Log the end of the agent's run."""
     run = agent.run
     agent.emit(RunEnded(state=state, text=run.answer, code=code, error=error, hint=hint, left=left,
-                        turns=run.turn, seconds=time.time() - run.began, usage=run.usage))  # fmt: skip
+                        turns=run.turn, seconds=max(trio.current_time() - agent.began, 0.0), usage=run.usage))  # fmt: skip
 
 
 async def _begin(agent: Agent) -> None:
@@ -114,10 +113,10 @@ async def _think(agent: Agent) -> None:
         return _limit_reached(agent, "E_TURN_LIMIT", f"The limit of {turns} turns is reached")
     if most and run.usage.total >= most:
         return _limit_reached(agent, "E_TOKEN_LIMIT", f"The limit of {most} tokens is reached")
-    if sealed.mode != agent.mode.name:
-        agent.emit(await seal(agent, "mode", model))
-    elif sealed.model != model:
-        agent.emit(await seal(agent, "model", model))
+    if (dollars := agent.profile.cost_limit) is not None and (run.usage.cost or 0.0) > dollars:
+        return _limit_reached(agent, "E_TOKEN_LIMIT", f"The limit of {dollars:g} US dollars is reached")
+    if (sealed.mode, sealed.model) != (agent.mode.name, model):
+        agent.emit(await seal(agent, "mode" if sealed.mode != agent.mode.name else "model", model))
     if await _trim(agent, model):
         return None
     failed = await attempt(agent)
@@ -157,13 +156,13 @@ async def _trim(agent: Agent, name: str) -> bool:
         model = agent.session.kernel.router.model(name)
     except FAULTS:
         return False  # The attempt that follows says what is wrong with the model.
-    known, factor = pieces(agent, model), conversation.factor(name)
-    room = int((model.info.window - model.info.max_output) * FULL - known.head_size * factor)
-    before, cause = int(known.size * factor), _cause(agent)
+    known, gauge = pieces(agent, model), conversation.gauge(name)
+    before, cause = gauge.tokens(known.size), _cause(agent)
+    room = int((model.info.window - model.info.max_output) * FULL) - (gauge.total(known.total) - before)
     if not known.sizes or (before <= room and cause in ("window", "model")) or (run and run.trims >= THREE):
         return False
     messages, budget = tuple(conversation.messages), max(min(room, before) // 2, 0)
-    sizes = tuple(int(size * factor) + 1 for size in known.sizes)
+    sizes = tuple(gauge.tokens(size) + 1 for size in known.sizes)
     trim: Trim | None = await hooks.first("trim_context", agent=agent, messages=messages, sizes=sizes, budget=budget)
     upto = cut_point(messages, max(min(trim.upto, len(messages) - 1), 0)) if trim else 0
     if trim is None or not (upto or trim.thinned):
@@ -185,7 +184,7 @@ def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
         return "too_long"
     if conversation.trim_asked is not None:
         return "asked"
-    return "model" if conversation.sealed.cause == "model" and not agent.run.estimate else "window"
+    return "model" if conversation.sealed.cause == "model" and not any(agent.run.size) else "window"
 
 
 async def _round(agent: Agent) -> None:

@@ -137,9 +137,9 @@ async def attempt(agent: Agent) -> ModelFailed | None:
     name, number, began = router.current(agent), run.attempt + 1, trio.current_time()
     try:
         model = router.model(name)
-        sent, known = request(agent, model, number), pieces(agent, model)
-        size = known.head_size + known.size
-        seq = agent.emit(ModelStarted(attempt=number, model=name, turn=run.turn + 1, estimate=size))
+        sent, size = request(agent, model, number), pieces(agent, model).total
+        expected = agent.conversation.gauge(name).total(size)
+        seq = agent.emit(ModelStarted(attempt=number, model=name, turn=run.turn + 1, estimate=expected, size=size))
         done, first = await _listen(agent, model, sent, seq)
     except FAULTS as error:
         return _failed(agent, error, name, number)

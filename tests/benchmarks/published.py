@@ -156,6 +156,8 @@ def lost_lines(lines: Sequence[str], found: Reading) -> Iterator[tuple[int, str]
         opens, ends = "<!--" in line, "-->" in line
         hidden = comment or opens
         comment = (comment or opens) and not ends
+        if re.fullmatch(r"\s*@[\w./~-]+\s*", line):  # what is imported stands in its place, or is told
+            continue
         if hidden or number in told or not letters(line) or re.fullmatch(r"\s*</?[A-Za-z][^<>]*>\s*", line):
             continue
         if any(letters(each) in have for each in without_marks(line)):

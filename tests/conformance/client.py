@@ -30,7 +30,11 @@ def described(url: str) -> dict[str, Any]:
     if SCENARIO == "auth/pre-registration":
         oauth |= {key: CONTEXT[key] for key in ("client_id", "client_secret")}
     if SCENARIO == "auth/client-credentials-basic":
-        oauth |= {"grant": "client_credentials", "client_id": CONTEXT["client_id"], "client_secret": CONTEXT["client_secret"]}
+        oauth |= {
+            "grant": "client_credentials",
+            "client_id": CONTEXT["client_id"],
+            "client_secret": CONTEXT["client_secret"],
+        }
     if SCENARIO == "auth/client-credentials-jwt":
         oauth |= {
             "grant": "client_credentials", "client_id": CONTEXT["client_id"], "private_key": CONTEXT["private_key_pem"],

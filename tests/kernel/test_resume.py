@@ -373,4 +373,4 @@ async def test_a_prompt_that_waited_when_hilum_died_runs_before_a_new_one(tmp_pa
     async with open_bench(answers=["old answer", "new answer"], folder=tmp_path) as kit:
         kit.session.emit(PromptQueued(text="old"), kit.session.agents["main"], "old-run")
         assert (await kit.run("new")).text == "new answer"
-        assert [(event.run, event.text) for event in kit.of(RunEnded)][0] == ("old-run", "old answer")
+        assert next((event.run, event.text) for event in kit.of(RunEnded)) == ("old-run", "old answer")

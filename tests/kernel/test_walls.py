@@ -118,6 +118,7 @@ LIBRARIES = {
     "hilum_portal": {"aio", "blocking"},
     "hilum_settings": {"settings", "inventory"},
     "hilum_signature": {"tools"},
+    "hilum_tokens": {"context", "events", "prompt", "state"},
     "hilum_warden": {"processes"},
     "hilum_workspace": {"workspace"},
 }

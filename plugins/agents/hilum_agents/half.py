@@ -171,8 +171,11 @@ class Agents:
         finally:
             _as_text.reset(token)
 
-    async def call(self, call: AgentCall) -> Agent:
+    async def call(self, call: AgentCall) -> Agent | str:
         """Give the agent of this session that answers to a name, made at its first call.
+
+        Returns:
+            The agent. Where it cannot begin now it is started, waits for its turn, and words for the user say so.
 
         Raises:
             UsageError: It cannot be called.
@@ -180,10 +183,13 @@ class Agents:
         from hilum_agents.runs import Runs
 
         definition, profile = await self.prepare(call.name)
-        agent = self._session.agents.get(definition.name)
+        runs, agent = self._session.half(Runs), self._session.agents.get(definition.name)
+        if runs is not None and not runs.can_begin(definition.name):
+            identity = runs.begin(profile, call.prompt, keep=True, definition=definition)
+            return f"{definition.name} was started as {identity}: {runs.status(identity)['current_step']}"
         if agent is not None and agent.conversation.phase != "idle":
             return agent  # a run that is under way keeps what it began with
-        if (runs := self._session.half(Runs)) is not None:
+        if runs is not None:
             agent = runs.join(profile)
         elif agent is None:
             agent = self._session.add_agent(profile)
@@ -213,6 +219,8 @@ class Agents:
                 agent = await self.call(call)
             except HilumError as error:
                 return Interpretation(text, reply=str(error))
+            if isinstance(agent, str):
+                return Interpretation(text, reply=agent)
             return Interpretation(call.prompt, agent.name)
         if missing := read_unknown(words, names):
             name, near = missing

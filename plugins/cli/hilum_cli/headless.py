@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -136,6 +137,8 @@ class Headless:
                 kind="main" if can_ask() else "headless",
                 model=options.model or None,
             ) as session:
+                # What is loaded stays: a collection that went through it would hold up every agent for 50 ms.
+                gc.freeze()
                 session.set(mode=options.mode, approve=options.approve)
                 self.session = "" if isinstance(kernel.store, MemoryStore) else session.id
                 await self.face.opened(session)

@@ -180,7 +180,18 @@ class WireRequest:
         named = (msgspec.structs.replace(s, tool=s.tool or names.get(s.call, "")) for s in sent)
         echo = tuple(call.id for call in calls)
         count = len(self._items)
-        return Asked(tuple(named), count, not answer, echo, None, None, lambda: self.tools, wire=True, key=self._key)
+        return Asked(
+            tuple(named),
+            count,
+            not answer,
+            echo,
+            None,
+            None,
+            lambda: self.tools,
+            wire=True,
+            key=self._key,
+            system=lambda: self.system,
+        )
 
 
 def _group(thing: Part | Sent) -> str:

@@ -38,7 +38,9 @@ async def read_body(response: httpx.Response, url: str, limit: int) -> bytes:
     elif packed in ("gzip", "x-gzip", "deflate"):
         unpacked = _unpacked(response.aiter_raw(), packed, url)
     else:
-        raise ToolError(f"{site(url)} packs its pages with {packed[:40]}, which was not asked for.", code=errors.E_CONTENT)
+        raise ToolError(
+            f"{site(url)} packs its pages with {packed[:40]}, which was not asked for.", code=errors.E_CONTENT
+        )
     body = bytearray()
     async for chunk in unpacked:
         body += chunk
@@ -56,7 +58,9 @@ async def _unpacked(source: AsyncIterator[bytes], packed: str, url: str) -> Asyn
                 yield unpack.decompress(chunk, STEP)
             except zlib.error as error:
                 if packed != "deflate" or not first:
-                    raise ToolError(f"{site(url)} sent a damaged {packed} body: {error}.", code=errors.E_CONTENT) from None
+                    raise ToolError(
+                        f"{site(url)} sent a damaged {packed} body: {error}.", code=errors.E_CONTENT
+                    ) from None
                 unpack = zlib.decompressobj(-zlib.MAX_WBITS)
                 first = False
                 continue
@@ -72,7 +76,8 @@ def _large(url: str, limit: int) -> ToolError:
 _REALLY = {
     "iso-8859-1": "cp1252", "latin1": "cp1252", "latin-1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252",
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "shift-jis": "cp932", "x-sjis": "cp932", "euc-kr": "cp949",
-    "ks_c_5601-1987": "cp949", "big5": "big5hkscs", "iso-8859-9": "cp1254", "tis-620": "cp874", "utf8": "utf-8", "unicode": "utf-16",
+    "ks_c_5601-1987": "cp949", "big5": "big5hkscs", "iso-8859-9": "cp1254", "tis-620": "cp874", "utf8": "utf-8",
+    "unicode": "utf-16",
 }  # fmt: skip
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 

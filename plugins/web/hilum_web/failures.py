@@ -28,7 +28,9 @@ def failure(error: Exception, url: str, seconds: float) -> ToolError:
         hint = "The user can list a host of their own network in web.hosts." if "metadata" not in why else ""
         return ToolError(f"{url[:300]} is not fetched: {why}.", code=errors.E_ADDRESS, hint=hint)
     if isinstance(error, httpx.TimeoutException):
-        return ToolError(f"{host} did not answer within {seconds:g} s.", code=errors.E_TIMEOUT, hint="Try another page, or later.")
+        return ToolError(
+            f"{host} did not answer within {seconds:g} s.", code=errors.E_TIMEOUT, hint="Try another page, or later."
+        )
     inner: BaseException | None = error
     while inner is not None and not isinstance(inner, ssl.SSLError):
         inner = inner.__cause__ or inner.__context__

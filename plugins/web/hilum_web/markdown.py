@@ -1,7 +1,7 @@
 """HTML to Markdown, the main content first and only as far as somebody reads.
 
-A page is parsed whole (selectolax, 60 ms for 4 MB), its main content cut into pieces at the borders of blocks, and piece by piece
-converted (html-to-markdown) until there is enough. All of it blocks, without the interpreter's lock: call it in a thread.
+A page is parsed whole (selectolax), its main content cut into pieces at the borders of blocks, and piece by piece converted
+(html-to-markdown) until there is enough. All of it blocks, mostly without the interpreter's lock: call it in a thread.
 """
 
 from __future__ import annotations
@@ -15,12 +15,26 @@ if TYPE_CHECKING:
 
 PIECE = 60_000
 DEEPEST = 60
-_NOISE = "script, style, noscript, template, iframe, object, embed, svg, canvas, link, meta, dialog, [hidden], [aria-hidden=true]"
-_AROUND = "nav, header, footer, aside, form[role=search], [role=navigation], [role=banner], [role=contentinfo], [role=search]"
-_MAIN = "main, [role=main], article, #main-content, #content, #main, .markdown-body, .main-content, .post-content, .document .body"
+_NOISE = (
+    "script, style, noscript, template, iframe, object, embed, svg, canvas, link, meta, dialog, [hidden],"
+    " [aria-hidden=true]"
+)
+_AROUND = (
+    "nav, header, footer, aside, form[role=search], [role=navigation], [role=banner], [role=contentinfo], [role=search]"
+)
+_MAIN = (
+    "main, [role=main], article, #main-content, #content, #main, #apicontent, .markdown-body, .main-content, .post-content,"
+    " .document .body"
+)
 # Links of headings to themselves, and buttons to copy.
-_MARKS = "a.headerlink, a.anchor, a.hash-link, a.heading-anchor, a[aria-hidden=true], button, .sr-only, .visually-hidden"
-_OPEN = frozenset("div section article main body center font span details fieldset table tbody".split())
+_MARKS = (
+    "a.headerlink, a.anchor, a.hash-link, a.heading-anchor, a[aria-hidden=true], button, .sr-only, .visually-hidden"
+)
+# What may be cut where it is too long, and what a piece may end with.
+_OPEN = frozenset(
+    "div section article main body center font span details table tbody ul ol dl blockquote pre li dd".split()
+)
+_BLOCKS = _OPEN | frozenset("p h1 h2 h3 h4 h5 h6 tr dt hr figure form fieldset address".split()) - {"font", "span"}
 _MARK = "\u2060hilum\u2060"
 
 
@@ -55,7 +69,7 @@ class Markdown:
             main = _main(body)
             self._mark(tree, fragment)
             for each in main.css(f"{_NOISE}, {_MARKS}"):
-                if each.parent is not None and each != main:
+                if each.parent is not None:
                     each.decompose()
             self._pieces = _pieces(main)
 
@@ -91,7 +105,7 @@ class Markdown:
 
 
 def _main(body: LexborNode) -> LexborNode:
-    """Find the main content: a part that says it is, where it holds a fair share of the words; else the body less what is round it."""
+    """Find the main content: a part that says it is, where it holds a fair share of the words; else the body less its frame."""
     whole = _words(body)
     best, most = None, 0
     for node in body.css(_MAIN):
@@ -110,36 +124,57 @@ def _words(node: LexborNode) -> int:
     return len(node.text(deep=True))
 
 
-def _pieces(node: LexborNode, depth: int = 0) -> Iterator[str]:
-    """Cut a node into pieces of HTML of about ``PIECE`` characters, at the borders of its blocks."""
+def _pieces(node: LexborNode, before: str = "", after: str = "", depth: int = 0) -> Iterator[str]:
+    """Cut a node into pieces of HTML of about ``PIECE`` characters, at the borders of its blocks.
+
+    Args:
+        node: What is cut.
+        before: Tags that each piece is opened with: a list that is cut is a list in each piece, and a table has its head.
+        after: Tags that close them.
+        depth: How deep it is.
+    """
     gathered: list[str] = []
     size = 0
     for child in node.iter(include_text=True):
         html = child.html or ""
         if len(html) > PIECE and child.tag in _OPEN and depth < DEEPEST:
-            yield from _whole(gathered)
+            yield from _whole(gathered, before, after)
             gathered, size = [], 0
-            yield from _pieces(child, depth + 1)
+            opened, closed = _around(child, before, after)
+            yield from _pieces(child, opened, closed, depth + 1)
             continue
         gathered.append(html)
         size += len(html)
-        if size > PIECE and child.tag not in ("-text", "a", "b", "i", "em", "strong", "code", "span"):
-            yield from _whole(gathered)
+        if size > PIECE and child.tag in _BLOCKS:
+            yield from _whole(gathered, before, after)
             gathered, size = [], 0
-    yield from _whole(gathered)
+    yield from _whole(gathered, before, after)
 
 
-def _whole(parts: list[str]) -> Iterator[str]:
+def _around(node: LexborNode, before: str, after: str) -> tuple[str, str]:
+    """Give the tags round the pieces of a node."""
+    if node.tag == "table":
+        head = node.css_first("thead")
+        columns = (head.html or "") if head is not None else ""
+        if head is not None:
+            head.decompose()
+        return f"{before}<table>{columns}", f"</table>{after}"
+    if node.tag in ("ul", "ol", "dl", "blockquote", "pre", "li", "dd"):
+        return f"{before}<{node.tag}>", f"</{node.tag}>{after}"
+    return before, after
+
+
+def _whole(parts: list[str], before: str, after: str) -> Iterator[str]:
     html = "".join(parts)
     if html.strip():
-        yield html
+        yield f"{before}{html}{after}"
 
 
 def _converted(html: str, base: str) -> str:
     from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 
     options = ConversionOptions(
-        extract_metadata=False, skip_images=False, base_url=base or None, inline_data_media="drop", max_depth=400,
+        extract_metadata=False, skip_images=False, base_url=base or None, inline_data_media="drop_element", max_depth=400,
         preprocessing=PreprocessingOptions(enabled=False),
     )  # fmt: skip
     text: str = convert(html, options).content or ""

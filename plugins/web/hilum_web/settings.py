@@ -10,7 +10,9 @@ class WebSettings:
     """Who is asked for searches, and how much of a page is read."""
 
     enabled: bool = setting(default=True, help="Whether the tools web_search and web_fetch are there.")
-    searxng_url: str = setting(default="", project=False, help="A SearXNG server that is asked first; it must give JSON.")
+    searxng_url: str = setting(
+        default="", project=False, help="A SearXNG server that is asked first; it must give JSON."
+    )
     duckduckgo: bool = setting(default=True, help="Whether DuckDuckGo is asked; it needs no key.")
     duckduckgo_url: str = setting(
         default="https://html.duckduckgo.com/html/", project=False, help="Where DuckDuckGo's plain page of results is."
@@ -30,4 +32,6 @@ class WebSettings:
     limit: int = setting(default=30_000, minimum=500, help="Characters of a page that the model gets at once.")
     timeout: float = setting(default=20.0, minimum=1, help="Seconds that a page may take, redirects included.")
     max_bytes: int = setting(default=20_000_000, minimum=10_000, help="Bytes of a page that are read, unpacked.")
-    robots: bool = setting(default=True, help="Whether pages that a site's robots.txt keeps from programs are left alone.")
+    robots: bool = setting(
+        default=True, help="Whether pages that a site's robots.txt keeps from programs are left alone."
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -81,6 +82,13 @@ async def _find(kernel: Kernel, desk: Desk, name: str) -> tuple[str, str, dict[s
 # --- actions ------------------------------------------------------------------------------------------------------------
 
 
+@asynccontextmanager
+async def _session(kernel: Kernel, **options: Any) -> AsyncIterator[Session]:
+    async with kernel.open_session(**options) as session:
+        gc.freeze()  # what is loaded stays: a collection that went through it would hold up every agent for 50 ms
+        yield session
+
+
 async def _run(argv: list[str], desk: Desk) -> int:
     parser = make_parser(desk, "run")
     parser.add_argument("name", metavar="NAME[,NAME…]", help="who; several names are given the same to do")
@@ -101,7 +109,8 @@ async def _run(argv: list[str], desk: Desk) -> int:
         return 0
     async with _kernel(desk) as kernel:
         await kernel.router.default()
-        async with kernel.open_session(desk.workspace, kind=_kind(desk), approve=options.approve) as session:
+        kind = _kind(desk)
+        async with _session(kernel, workspace=desk.workspace, kind=kind, approve=options.approve) as session:
             half, after = _half(session), session.journal.last
             begun = await _begin(half, wanted, options.timeout)
             return await _watched(half, [identity for _, identity in begun], after, desk, options.json)
@@ -110,8 +119,16 @@ async def _run(argv: list[str], desk: Desk) -> int:
 async def _begin(half: Runs, wanted: list[tuple[str, str]], timeout: float | None) -> list[tuple[str, str]]:
     """Start agents, or none where one of them cannot be; gives name and id of each."""
     for name, _ in wanted:
-        await half.profile(name)
+        await half.prepare(name)
     return [(name, await half.start(name, prompt, timeout=timeout)) for name, prompt in wanted]
+
+
+async def _last(half: Runs, identity: str) -> dict[str, Any]:
+    """Wait for an agent, and for what it leaves in the background, which wakes it again; gives its last result."""
+    while True:
+        result = await half.wait(identity)
+        if not (identity := await half.after(identity)):
+            return result
 
 
 def _kind(desk: Desk) -> Literal["main", "headless"]:
@@ -128,7 +145,7 @@ async def _retry(argv: list[str], desk: Desk) -> int:
     async with _kernel(desk) as kernel:
         where, identity, _ = await _find(kernel, desk, options.id)
         await kernel.router.default()
-        async with kernel.open_session(resume=where, kind=_kind(desk)) as session:
+        async with _session(kernel, resume=where, kind=_kind(desk)) as session:
             half, after = _half(session), session.journal.last
             half.scheduler.settle(resumed=False)
             return await _watched(half, [await half.retry(identity)], after, desk, options.json)
@@ -143,7 +160,7 @@ async def _watched(half: Runs, started: list[str], after: int, desk: Desk, json:
     """Show agents until all have ended, then what they found; gives the first exit code that is not 0."""
     actors = [half.scheduler.ledger.find(identity).actor for identity in started]
     async with (desk.watch or _unseen)(half.session, actors, after) as end:
-        ended = [await half.wait(identity) for identity in started]
+        ended = [await _last(half, identity) for identity in started]
         await end()
         if len(ended) == 1:
             return _show(ended[0], desk, json)
@@ -219,6 +236,16 @@ async def _clear(argv: list[str], desk: Desk) -> int:
     return 0
 
 
+async def _fork(argv: list[str], desk: Desk) -> int:
+    parser = make_parser(desk, "fork", json=False)
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("new", metavar="NEW", help="the agent that gets a copy of the conversation")
+    options = parse(parser, argv, desk)
+    kept.fork(desk.workspace, options.name, options.new)
+    desk.say(f"{options.new} goes on from what {options.name} was told and said.")
+    return 0
+
+
 async def _stop(argv: list[str], desk: Desk) -> int:
     parser = make_parser(desk, "stop", json=False)
     parser.add_argument("id", metavar="ID", nargs="?", default="", help="all agents of the session, if none is given")
@@ -256,5 +283,6 @@ ACTIONS.update(
     result=(_result, "what one found: text, files, what is done and what is not"),
     retry=(_retry, "go on with one that failed or was cut off, from where it stood"),
     clear=(_clear, "have an agent forget its conversation in this workspace"),
+    fork=(_fork, "have another agent go on from a copy of an agent's conversation: fork NAME NEW"),
     stop=(_stop, "stop an agent, in whatever process it runs"),
 )

@@ -54,8 +54,6 @@ async def task(
     key = f"{agent.name}/{agent.run.id}/{agent.run.turn}/{call.id}"
     entry = ledger.by_key(key)  # a call that a crash has cut off finds what it had started
     if entry is None:
-        if background and agent.name != "main":
-            raise ToolError("Only the main agent has tasks in the background.", hint="Wait for it.", code="E_BAD_ARGS")
         if not description.strip() or not prompt.strip():
             raise ToolError("A task needs a description and a prompt.", code="E_BAD_ARGS")
         entry = _start(agents, agent, key, description, prompt, model, readonly, background)
@@ -76,14 +74,15 @@ def _start(
         tools = ToolFilter(allow=tuple(name for name in READ_ONLY if tools.admits(name, risks.get(name, "read"))))
     if depth >= settings.depth:
         tools = ToolFilter(tools.allow, (*tools.deny, "task", "handover"))
+    tokens, dollars = _grant(agents, agent)
     profile = Profile(
         name="task", prompt=agent.profile.prompt if agent.name != "main" else "",
         model="fast" if model == "fast" else agent.profile.model, tools=tools, turns=settings.task_turns,
-        timeout=settings.task_timeout, token_limit=_tokens(agents, agent),
+        timeout=settings.task_timeout, token_limit=tokens, cost_limit=dollars,
     )  # fmt: skip
     identity = agents.begin(
         profile, prompt, title=" ".join(description.split())[:TITLE], urgent=not background, owner=agent.name,
-        owner_run=agent.run.id, lane=agent.name, key=key, depth=depth, wakes=background, cost_limit=_cost(agents, agent),
+        owner_run=agent.run.id, lane=agent.name, key=key, depth=depth, wakes=background,
     )  # fmt: skip
     return agents.scheduler.ledger.entries[identity]
 
@@ -101,37 +100,18 @@ def _depth(agents: Runs, agent: Agent) -> int:
     return depth
 
 
-def _open_tasks(agents: Runs, agent: Agent) -> list[Entry]:
-    return [entry for entry in agents.scheduler.ledger.owned(agent.name) if entry.lane and not entry.over]
-
-
-def _tokens(agents: Runs, agent: Agent) -> int | None:
-    """Grant a task tokens out of what the agent has left itself: half of it, so that there is some for the next one.
+def _grant(agents: Runs, agent: Agent) -> tuple[int | None, float | None]:
+    """Grant a task tokens and money out of what the agent has left itself: half, so that there is some for the next one.
 
     Raises:
         ToolError: There is none left.
     """
-    limit = agent.limit("token_limit")
-    if not limit:
-        return None
-    granted = sum(entry.profile.token_limit or 0 for entry in _open_tasks(agents, agent))
-    free = int(limit - agent.run.usage.total - granted)
-    if free < 2:
+    tokens, dollars = agents.scheduler.owners.free(agent)
+    if tokens is not None and tokens < 2:
         raise ToolError("No tokens are left for a task.", code="E_TOKEN_LIMIT", hint="Do it yourself, or end.")
-    return free // 2
-
-
-def _cost(agents: Runs, agent: Agent) -> float | None:
-    """Grant a task money out of what the agent has left, as with tokens."""
-    own = agents.scheduler.ledger.by_run.get(agent.run.id)
-    limit = own.cost_limit if own is not None else agents.settings.cost_limit
-    if limit is None:
-        return None
-    granted = sum(entry.cost_limit or 0.0 for entry in _open_tasks(agents, agent))
-    free = limit - (agent.run.usage.cost or 0.0) - granted
-    if free <= 0:
+    if dollars is not None and dollars <= 0:
         raise ToolError("No money is left for a task.", code="E_TOKEN_LIMIT", hint="Do it yourself, or end.")
-    return free / 2
+    return None if tokens is None else tokens // 2, None if dollars is None else dollars / 2
 
 
 async def _ended(agents: Runs, agent: Agent, call: Call, entry: Entry) -> None:
@@ -179,10 +159,12 @@ async def handover(call: Call, agent: str, brief: str) -> Output:
     if entry is None:
         depth = _depth(agents, own)
         try:
-            profile = await agents.profile(agent)
+            if agent == own.profile.name:
+                raise UsageError("An agent cannot hand over to itself.", code="E_BAD_ARGS", hint="Go on with the work.")
+            definition, profile = await agents.prepare(agent)
             tools = narrow(own, profile.tools)
             identity = agents.begin(
-                msgspec.structs.replace(profile, tools=tools), brief, keep=True, owner=own.name,
+                msgspec.structs.replace(profile, tools=tools), brief, keep=True, owner=own.name, definition=definition,
                 owner_run=own.run.id, key=key, depth=depth,
             )  # fmt: skip
         except UsageError as error:
