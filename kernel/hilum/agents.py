@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ToolFilter(msgspec.Struct, frozen=True):
-    """Which tools may be used. Entries are names, patterns (``mcp__*``) or what a tool touches (``read``, ``write`` …).
+    """Which tools may be used. Entries are names, patterns (``github__*``) or what a tool touches (``read``, ``write`` …).
 
     Args:
         allow: Only these; ``None`` for all.

@@ -85,11 +85,11 @@ async def layers(agent: Agent) -> list[Layer]:
 
 
 def specs(agent: Agent) -> list[ToolSpec]:
-    """Describe the tools the agent may use. A tool that cannot be described is taken out of the session."""
+    """Describe the tools of the agent's list. A tool that cannot be described is taken out of the session."""
     found = []
     for tool in agent.tools():
         try:
-            found.append(tool.spec)
+            found += [] if tool.late else [tool.spec]
         except FAULTS as error:
             agent.session.hooks.report(Fault(tool.plugin, f"tool {tool.name}", error))
             del agent.session.tools[tool.name]

@@ -158,7 +158,7 @@ def findings(entry: Entry, tools: Tools) -> list[Finding]:
     found.append(Finding("✓", f"prompt: {len(definition.prompt):,} characters"))
     found += _tools(definition, tools)
     for name in definition.servers:
-        count = sum(fnmatchcase(tool, f"mcp__{name}__*") for tool, _ in tools)
+        count = sum(fnmatchcase(tool, f"{name}__*") for tool, _ in tools)
         missing = f"server {name}: no MCP server of that name is set up; its tools are missing."
         found.append(Finding("✓", f"server {name}: {count} tools") if count else Finding("⚠", missing))
     if entry.state in ("untrusted", "hidden"):
@@ -174,7 +174,7 @@ def _tools(definition: Definition, tools: Tools) -> Iterator[Finding]:
         meant = [name for name, risk in tools if (risk == entry if entry in RISKS else fnmatchcase(name, entry))]
         if meant and not set(meant) & set(left):
             yield Finding("⚠", f"tool {entry}: filtered away, for deny takes it out.")
-        elif not meant and not entry.startswith("mcp__"):
+        elif not meant and "__" not in entry:
             yield Finding("⚠", f"tool {entry}: filtered away, for there is no such tool here.")
     if allow == () and not deny:
         yield Finding("✓", "tools: none, as the file says")

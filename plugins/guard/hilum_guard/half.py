@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -199,6 +199,20 @@ class Guard:
             self.box.held.pop(name, None)
         else:
             self.box.held[name] = paths
+
+    @contextmanager
+    def widen(self, argv: Sequence[str], wider: sandbox.Wider) -> Iterator[None]:
+        """Let one command, named by all of its words, do more than others while the block lasts: for what the user approved.
+
+        Args:
+            argv: Program and arguments, as they are given to ``session.processes`` in the block.
+            wider: What it may do.
+        """
+        self.box.wider[(*argv,)] = wider
+        try:
+            yield
+        finally:
+            self.box.wider.pop((*argv,), None)
 
     @hookimpl(trylast=True)
     async def wrap_process(self, command: Command) -> Command:

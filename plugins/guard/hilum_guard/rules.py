@@ -128,7 +128,7 @@ def explain(rule: Rule) -> str:
 
 def fit(rule: Rule, case: Case) -> Fit:
     """Tell whether a rule fits a call: ``yes``, ``maybe`` (only of one that asks or denies), or empty for no."""
-    if not fnmatchcase(case.tool, rule.tool):
+    if not names(rule.tool, case.tool):
         return ""
     if rule.pattern is None or rule.pattern in ("*", "**"):
         return "yes"
@@ -145,6 +145,21 @@ def fit(rule: Rule, case: Case) -> Fit:
         return "yes" if (all(fits) if rule.strict else any(fits)) else ""
     # A pattern that says nothing about such a tool: who allows has allowed nothing, who denies has denied it.
     return "" if rule.strict else "yes"
+
+
+def names(pattern: str, tool: str) -> bool:
+    """Tell whether a pattern names a tool."""
+    return fnmatchcase(tool, pattern) or fnmatchcase(tool, server_tools(pattern))
+
+
+def server_tools(pattern: str) -> str:
+    """Give a pattern as tools of MCP servers are called here, ``server__tool``: other programs say ``mcp__server__tool``, and
+    ``mcp__server`` for all that a server has.
+    """
+    rest = pattern.removeprefix("mcp__")
+    if rest == pattern:
+        return pattern
+    return "*__*" if rest in ("", "*") else rest if "__" in rest else f"{rest.rstrip('_')}__*"
 
 
 # --- commands -----------------------------------------------------------------------------------------------------------

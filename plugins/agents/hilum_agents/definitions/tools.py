@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from hilum_guard import server_tools
+
 _EDIT = ("edit_file", "multi_edit")
 _CHANGE = ("write_file", *_EDIT, "delete_file")
 _SEARCH = ("search_files", "glob_search", "list_directory")
@@ -136,21 +138,19 @@ _GROUPS = frozenset({"read", "edit", "search", "execute", "web", "todo", "agent"
 
 def _server_tool(name: str, dialect: str) -> tuple[str, ...]:
     """The tools of an MCP server that a name stands for; empty where it names none."""
-    if name.startswith("mcp__"):
-        return (
-            name if name.count("__") > 1 else f"{name.rstrip('*_')}__*" if name.rstrip("*_") != "mcp" else "mcp__*",
-        )
-    if name in ("mcp_*", "mcp"):
-        return ("mcp__*",)
+    if name.startswith("mcp__") or name in ("mcp_*", "mcp"):
+        return (server_tools(f"mcp__{name[5:]}"),)
     if name.startswith("mcp_"):
         parts = name.removeprefix("mcp_").split("_")
-        return tuple(f"mcp__{'_'.join(parts[:n])}__{'_'.join(parts[n:])}" for n in range(1, len(parts))) or (
-            f"mcp__{parts[0]}__*",
+        return tuple(f"{'_'.join(parts[:n])}__{'_'.join(parts[n:])}" for n in range(1, len(parts))) or (
+            f"{parts[0]}__*",
         )
+    if "__" in name.strip("_"):
+        return (name,)
     if "/" in name and dialect != "gemini":
         server, _, tool = name.rpartition("/")
         if server.casefold() not in _GROUPS and re.fullmatch(r"[\w.@/-]+", server) and re.fullmatch(r"[\w.*-]+", tool):
-            return (f"mcp__{re.sub(r'[^A-Za-z0-9_-]', '_', server)}__{tool}",)
+            return (f"{re.sub(r'[^A-Za-z0-9_-]', '_', server)}__{tool}",)
     if dialect == "opencode" and name.endswith("_*"):
-        return (f"mcp__{name.removesuffix('_*')}__*",)
+        return (f"{name.removesuffix('_*')}__*",)
     return ()

@@ -9,6 +9,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hilum_guard import server_tools
+
 from hilum_rules.checks import code, matching, network
 from hilum_rules.checks.facts import Facts
 from hilum_rules.checks.model import Ban, Check, Commands, Hosts, Paths, Tools
@@ -190,7 +192,8 @@ def _tools(ban: Tools, facts: Facts) -> tuple[Fit, str]:
     if ban.risk and facts.tool.risk == ban.risk:
         return "yes", f"{name} can {ban.risk}"
     last = name.rpartition("__")[2]
-    fits = any(fnmatchcase(each.lower(), pattern.lower()) for pattern in ban.names for each in (name, last))
+    patterns = {written.lower() for pattern in ban.names for written in (pattern, server_tools(pattern))}
+    fits = any(fnmatchcase(each.lower(), pattern) for pattern in patterns for each in (name, last))
     return ("yes", f"it calls {name}") if fits else ("", "")
 
 
