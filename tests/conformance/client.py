@@ -7,6 +7,7 @@ The suite gives the address as the last argument, the scenario in ``MCP_CONFORMA
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -80,14 +81,14 @@ async def main(url: str, folder: Path) -> None:
     file = sources.user_file()
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps({"mcpServers": {"conformance": described(url)}}))
-    with open(folder / "out.txt", "w") as out:
-        desk = Desk(folder, out)
-        entry = await desk.entry("conformance")
-        if not SCENARIO.startswith("auth/") or (entry.server.oauth or {}).get("grant"):
-            await reaching.once(desk, entry, work)
-            return
-        server = filled(entry.server, folder)
-        await login.log_in(server, lambda auth: reaching.once(desk, entry, work, auth), follow)
+    out = io.StringIO()
+    desk = Desk(folder, out)
+    entry = await desk.entry("conformance")
+    if not SCENARIO.startswith("auth/") or (entry.server.oauth or {}).get("grant"):
+        await reaching.once(desk, entry, work)
+        return
+    server = filled(entry.server, folder)
+    await login.log_in(server, lambda auth: reaching.once(desk, entry, work, auth), follow)
 
 
 if __name__ == "__main__":
