@@ -35,7 +35,9 @@ def main() -> int:
         known = subprocess.run([node, suite, "list", "--client"], check=True, capture_output=True, text=True).stdout
         scenarios = options.scenarios or re.findall(r"^\s+- (\S+)", known.partition("Server scenarios")[0], re.M)
         if "Client scenarios" in known and not options.scenarios:
-            scenarios = re.findall(r"^\s+- (\S+)", known.partition("Client scenarios")[2].partition("Server scenarios")[0], re.M)
+            scenarios = re.findall(
+                r"^\s+- (\S+)", known.partition("Client scenarios")[2].partition("Server scenarios")[0], re.M
+            )
 
         def run(scenario: str) -> tuple[str, int, int]:
             out = Path(name) / scenario.replace("/", "_")
@@ -46,7 +48,9 @@ def main() -> int:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             checks = [check["status"] for file in out.rglob("checks.json") for check in json.loads(file.read_text())]
             passed, failed = checks.count("SUCCESS"), checks.count("FAILURE")
-            print(f"{'✓' if done.returncode == 0 else '✗'} {scenario:50} {passed:3} passed {failed:3} failed", flush=True)
+            print(
+                f"{'✓' if done.returncode == 0 else '✗'} {scenario:50} {passed:3} passed {failed:3} failed", flush=True
+            )
             if done.returncode:
                 print(done.stdout[-1_500:], done.stderr[-1_500:])
             return scenario, done.returncode, passed
