@@ -46,8 +46,10 @@ async def first_prompt(folder: Path, plugins: list[object], learn: bool = False)
             half = kit.session.half(Mcp)
             assert half is not None
             with trio.fail_after(60):
-                while any(client.offer is None for client in half.clients.values()):
-                    await trio.sleep(0.05)
+                for client in half.clients.values():
+                    await client.connection.settled()
+                    await client.connection.use(lambda found: found.list_tools())
+                    await trio.sleep(0.5)
         return took, size
 
 
@@ -64,8 +66,8 @@ def main() -> None:
         learner = Path(base, "known")
         import subprocess
 
-        code = f"import sys; sys.argv = ['x', '{learner}']; sys.path.insert(0, {str(Path(__file__).parent)!r}); import mcp_cost; mcp_cost.learn()"
-        subprocess.run([sys.executable, "-c", code], check=True)
+        code = "import sys; sys.path.insert(0, sys.argv[2]); import mcp_cost; mcp_cost.learn()"
+        subprocess.run([sys.executable, "-c", code, str(learner), str(Path(__file__).parent)], check=True)
         for turn in range(rounds + 1):
             for name in ("without", "none", "known"):
                 plugins = [] if name == "without" else [hilum_mcp]

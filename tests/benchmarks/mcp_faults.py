@@ -114,7 +114,9 @@ async def main():
                     pass
             for client in clients:
                 nursery.start_soon(call, client)
-            await trio.sleep(1.5)
+            while all(client.connection.state != "up" for client in clients):
+                await trio.sleep(0.1)
+            await trio.sleep(0.5)
             print("now", flush=True)
             await trio.sleep_forever()
 trio.run(main)

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import trio
-from hilum import Call, Output, Session, Tool, ToolError, errors, estimate
+from hilum import Agent, Call, Output, Session, Tool, ToolDenied, ToolError, errors, estimate
 
 from hilum_mcp import offer, results
 from hilum_mcp.connection import Connection
@@ -72,6 +72,21 @@ class ServerClient:
         """What it is called."""
         return self.server.name
 
+    def serves(self, agent: Agent) -> bool:
+        """Whether the user lets an agent use it."""
+        chosen = self.settings.agents.get(self.name)
+        return chosen is None or agent.name in chosen or agent.profile.name in chosen
+
+    def check(self, agent: Agent) -> None:
+        """Refuse an agent that may not use it.
+
+        Raises:
+            ToolDenied: It may not.
+        """
+        if not self.serves(agent):
+            message = f"The agent {agent.name} may not use the MCP server {self.name} (mcp.agents)."
+            raise ToolDenied(message, hint="Do without it.")
+
     # --- what it offers -----------------------------------------------------------------------------------------------
 
     def take(self, new: Offer) -> None:
@@ -125,6 +140,7 @@ class ServerClient:
         )  # fmt: skip
 
     async def _call(self, tool: str, call: Call, /, **arguments: Any) -> Output:
+        self.check(call.agent)
         shown = trio.current_time() - OFTEN
 
         async def progress(done: float, total: float | None, message: str | None) -> None:

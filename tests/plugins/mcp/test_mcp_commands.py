@@ -191,7 +191,8 @@ def test_tokens_are_bound_to_file_name_and_address(place, tmp_path):
     kept.update(tokens={"access_token": "t"})
     assert stat.S_IMODE(kept.file.stat().st_mode) == 0o600
     for other in (
-        Server("s", "http", url="https://y", file=tmp_path / "a.json"), Server("s", "http", url="https://x", file=tmp_path / "b.json"),
+        Server("s", "http", url="https://y", file=tmp_path / "a.json"),
+        Server("s", "http", url="https://x", file=tmp_path / "b.json"),
         Server("t", "http", url="https://x", file=tmp_path / "a.json"),
     ):  # fmt: skip
         assert tokens.file_of(other) != tokens.file_of(server)

@@ -288,6 +288,26 @@ async def test_definitions_beyond_the_threshold_are_found_not_listed(servers: Op
         assert (await kit.call("call_tool", name="large__echo", arguments={"call": "1"})).text == '{"call": "1"}'
 
 
+async def test_a_server_can_be_for_some_agents_only(servers: Opened) -> None:
+    async with servers(settings={"mcp.agents": {"plain": ["researcher"]}}) as kit:
+        await known(kit)
+        refused = await kit.call("plain__echo", call="1")
+        assert refused.code == "E_DENIED"
+        assert "may not use the MCP server plain" in refused.text
+        assert (await kit.call("list_resources", server="plain")).code == "E_DENIED"
+        assert not [layer for layer in kit.requests[-1].layers if "mcp" in layer.name]
+
+
+async def test_a_list_that_changes_where_nothing_was_expected_comes_with_the_next_prompt(servers: Opened) -> None:
+    async with servers() as kit:
+        await known(kit)
+    async with servers() as kit:
+        await kit.call("plain__grow")
+        assert await until(lambda: "plain__grown_0" in kit.session.tools)
+        assert not kit.session.tools["plain__grown_0"].late
+        assert (await kit.call("plain__grown_0")).code == "E_SERVER", "the server knows no such tool after all"
+
+
 async def test_nothing_configured_costs_nothing(servers: Opened) -> None:
     async with servers({}, answers=[say("x")]) as kit:
         await kit.run("hello")
