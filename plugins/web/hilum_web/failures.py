@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from hilum import ToolError, errors
 
-from hilum_web.connecting import AddressRefused
+from hilum_web.connecting import AddressRefused, HostUnknown, UrlUnread
 
 
 def failure(error: Exception, url: str, seconds: float) -> ToolError:
@@ -23,9 +23,10 @@ def failure(error: Exception, url: str, seconds: float) -> ToolError:
 
     host, why = site(url), str(error).strip().rstrip(".")
     if isinstance(error, AddressRefused):
-        if "was not found" in why:
+        if isinstance(error, HostUnknown):
             return ToolError(f"{why}.", code=errors.E_UNREACHABLE, hint="Check how the host is written.")
-        hint = "The user can list a host of their own network in web.hosts." if "metadata" not in why else ""
+        listable = not isinstance(error, UrlUnread) and "the metadata service" not in why
+        hint = "The user can list a host of their own network in web.hosts." if listable else ""
         return ToolError(f"{url[:300]} is not fetched: {why}.", code=errors.E_ADDRESS, hint=hint)
     if isinstance(error, httpx.TimeoutException):
         return ToolError(
