@@ -44,10 +44,22 @@ def described(url: str) -> dict[str, Any]:
     if SCENARIO.startswith("auth/cross-app-access"):
         oauth |= {
             "grant": "identity_assertion", "client_id": CONTEXT["client_id"], "client_secret": CONTEXT["client_secret"],
-            "issuer": CONTEXT.get("issuer", ""), "idp_token_endpoint": CONTEXT["idp_token_endpoint"],
+            "issuer": issuer(url), "idp_token_endpoint": CONTEXT["idp_token_endpoint"],
             "idp_client_id": CONTEXT["idp_client_id"], "id_token": CONTEXT["idp_id_token"],
         }  # fmt: skip
     return {**server, "oauth": oauth} if oauth else server
+
+
+def issuer(url: str) -> str:
+    """Give the authorization server that an administrator would name; the suite tells it by the server's metadata only."""
+    import httpx2
+
+    parts = httpx2.URL(url)
+    for path in (f"/.well-known/oauth-protected-resource{parts.path}", "/.well-known/oauth-protected-resource"):
+        found = httpx2.get(parts.copy_with(path=path))
+        if found.status_code == 200:
+            return str(found.json()["authorization_servers"][0])
+    return ""
 
 
 async def follow(url: str) -> None:
@@ -81,14 +93,14 @@ async def main(url: str, folder: Path) -> None:
     file = sources.user_file()
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps({"mcpServers": {"conformance": described(url)}}))
-    out = io.StringIO()
-    desk = Desk(folder, out)
-    entry = await desk.entry("conformance")
-    if not SCENARIO.startswith("auth/") or (entry.server.oauth or {}).get("grant"):
-        await reaching.once(desk, entry, work)
-        return
-    server = filled(entry.server, folder)
-    await login.log_in(server, lambda auth: reaching.once(desk, entry, work, auth), follow)
+    with io.StringIO() as out:
+        desk = Desk(folder, out)
+        entry = await desk.entry("conformance")
+        if not SCENARIO.startswith("auth/") or (entry.server.oauth or {}).get("grant"):
+            await reaching.once(desk, entry, work)
+            return
+        server = filled(entry.server, folder)
+        await login.log_in(server, lambda auth: reaching.once(desk, entry, work, auth), follow)
 
 
 if __name__ == "__main__":

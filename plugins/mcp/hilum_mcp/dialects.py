@@ -20,6 +20,7 @@ from hilum_mcp.server import Config, Input, Mistake, Server
 TABLES = [
     ("mcpServers",), ("mcp_servers",), ("servers",), ("context_servers",), ("mcp", "servers"), ("mcp",), ("extensions",),
 ]  # fmt: skip
+NO_TABLE = "It names no MCP servers"
 _CHOICES = {"allowed", "excluded", "enabled", "discovery", "serverCommand", "access", "gallery", "inputs", "assistant"}
 _GOOSE = ("builtin", "platform", "frontend")
 
@@ -51,7 +52,7 @@ def read_config(path: str | Path) -> Config:
     if keys is None:
         if data:
             known = ", ".join(".".join(each) for each in TABLES)
-            tell(f"It names no MCP servers: there is none of the tables {known}.")
+            tell(f"{NO_TABLE}: there is none of the tables {known}.")
         return Config(file, {}, tuple(odd))
     if isinstance(table, list):  # Continue
         table = _named(table, lambda reason: tell(reason, *keys))

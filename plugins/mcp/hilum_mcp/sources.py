@@ -146,7 +146,9 @@ def _inside(file: Path, root: str) -> bool:
 
 def _complaints(config: Config, *, shared: bool) -> list[str]:
     """Give what is wrong with a file; that a file of settings has nothing to say of servers is nothing wrong."""
-    return [] if shared and config.table is None else [str(mistake) for mistake in config.mistakes]
+    from hilum_mcp.dialects import NO_TABLE
+
+    return [str(mistake) for mistake in config.mistakes if not (shared and mistake.reason.startswith(NO_TABLE))]
 
 
 def _judge(server: Server, decisions: Decisions, root: str, trusts: bool, off: dict[str, str]) -> Entry:

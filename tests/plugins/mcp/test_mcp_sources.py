@@ -10,18 +10,6 @@ from hilum_mcp import approving, sources
 from hilum_mcp.server import Server
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A user with nothing configured, and a project; gives the project."""
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    project = tmp_path / "project"
-    project.mkdir()
-    (tmp_path / "home").mkdir()
-    return project
-
-
 def write(path: Path, **servers: object) -> None:
     """Describe servers in a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -180,7 +168,7 @@ def test_files_of_settings_without_servers_are_no_mistake(place):
     assert sources.look(place).complaints == ()
     (place / ".mcp.json").write_text('{"mcpServer": {}}')
     (place / ".codex").mkdir()
-    (place / ".codex/config.toml").write_text("oops")
+    (place / ".codex/config.toml").write_text("oops\n")
     complaints = sources.look(place).complaints
     assert any("names no MCP servers" in each for each in complaints)
     assert any(f"{place}/.codex/config.toml:1: It is not TOML" in each for each in complaints)
