@@ -14,10 +14,8 @@ from typing import Literal
 
 import msgspec
 from hilum import (
-    Agent,
     AssistantMessage,
     Message,
-    Text,
     Tool,
     ToolCall,
     ToolError,
@@ -29,6 +27,7 @@ from hilum import (
     deny,
 )  # fmt: skip
 
+from hilum_agents.consent import confirmed
 from hilum_agents.forms import Form, make_type, wrong_places
 
 MOST_BYTES = 5_000_000
@@ -40,17 +39,6 @@ _SECTIONS = (
     ("API", r"api|reference|commands|options|functions|interface|configuration|接口|参考|命令"),
     ("Contributing", r"contribut|develop|hacking|贡献|参与|开发"),
 )  # fmt: skip
-_YES = re.compile(
-    r"\s*(?:(?:ok(?:ay)?|yes|yep|sure|fine|good|great|please|then|now|and|好的?|可以|行|嗯|是的?|那就|请)[\s,.!，。！]*)*"
-    r"(?:$|(?:do|apply|go|proceed|continue|confirm(?:ed)?|accept(?:ed)?|agreed?|perform|execute|implement|make|carry|start|take|all|both|only|just|but"
-    r"|everything|the first|number|proposals?|#?\d)\b|确认|执行|同意|开始|应用|继续|做|全部|照做|就这样|按|改吧|重构吧|第)",
-    re.IGNORECASE,
-)
-_NO = re.compile(
-    r"\b(?:no|not|don'?t|do not|never|stop|wait|nothing|none|cancel|why|what|how)\b|[?？]"
-    r"|不要|不用|不行|别|先不|等等|取消|为什么",
-    re.IGNORECASE,
-)
 
 
 class Place(msgspec.Struct):
@@ -160,13 +148,14 @@ def _type(form: str | Form) -> type[msgspec.Struct]:
     return FORMS[form] if isinstance(form, str) else make_type(form)
 
 
-def check(form: str | Form, messages: Sequence[Message], workspace: Workspace) -> str:
+def check(form: str | Form, messages: Sequence[Message], workspace: Workspace, *, by_user: bool = True) -> str:
     """Say what is wrong with an answer; empty if nothing is. Blocks.
 
     Args:
         form: Name of the form, or one that a file describes.
-        messages: The conversation; its last message is the answer.
+        messages: The whole conversation, without what trims took from it; its last message is the answer.
         workspace: Where the files are.
+        by_user: Whether it was the user who prompted the agent.
     """
     message = messages[-1]
     if not isinstance(message, AssistantMessage) or message.stop in ("length", "refusal"):
@@ -175,34 +164,28 @@ def check(form: str | Form, messages: Sequence[Message], workspace: Workspace) -
         answer = read_answer(form, message.text)
     except ValueError as error:
         return str(error)
-    facts = _Facts(messages, workspace)
+    facts = _Facts(messages, workspace, may_act=by_user and confirmed(messages, _proposes))
     found = list(_CHECKS[form](answer, facts) if isinstance(form, str) else wrong_places(answer, facts.place))
     return "\n".join(found[:MOST_OBJECTIONS])
 
 
-def judge_call(form: str, agent: Agent, tool: Tool) -> Verdict | None:
-    """Refuse what changes something as long as the user has not confirmed a proposal; only refactor proposes."""
-    if form != "refactor" or tool.risk == "read" or confirmed(agent.conversation.messages):
+def judge_call(form: str, messages: Sequence[Message], tool: Tool, *, by_user: bool = True) -> Verdict | None:
+    """Refuse what changes something as long as the user has not confirmed a proposal; only refactor proposes.
+
+    Args:
+        form: Name of the form.
+        messages: The whole conversation, without what trims took from it.
+        tool: The tool that is called.
+        by_user: Whether it was the user who prompted the agent: no agent says yes for him.
+    """
+    if form != "refactor" or tool.risk == "read" or (by_user and confirmed(messages, _proposes)):
         return None
     return deny(
         f"{tool.name} changes or runs something, and no proposal is confirmed yet: propose, and let the user decide."
     )
 
 
-def confirmed(messages: Sequence[Message]) -> bool:
-    """Whether the last thing that the user said is a yes to proposals that were made before."""
-    last = _start(messages)
-    said = messages[last] if messages else None
-    if not isinstance(said, UserMessage):
-        return False
-    before = next((each for each in reversed(messages[:last]) if isinstance(each, AssistantMessage)), None)
-    if before is None or not _proposals(before):
-        return False
-    words = " ".join(part.text for part in said.parts if isinstance(part, Text) and part.source == "user")
-    return bool(words.strip()) and bool(_YES.match(words)) and not _NO.search(words)
-
-
-def _proposals(message: AssistantMessage) -> bool:
+def _proposes(message: AssistantMessage) -> bool:
     try:
         answer = read_answer("refactor", message.text)
     except ValueError:
@@ -218,8 +201,8 @@ def _start(messages: Sequence[Message]) -> int:
 class _Facts:
     """What a run did, and what the workspace holds."""
 
-    def __init__(self, messages: Sequence[Message], workspace: Workspace) -> None:
-        self.messages, self.workspace = messages, workspace
+    def __init__(self, messages: Sequence[Message], workspace: Workspace, *, may_act: bool) -> None:
+        self.messages, self.workspace, self.may_act = messages, workspace, may_act
         self.text = messages[-1].text if isinstance(messages[-1], AssistantMessage) else ""
         run = messages[_start(messages) :]
         calls = {call.id: call for each in run if isinstance(each, AssistantMessage) for call in each.calls}
@@ -285,7 +268,7 @@ def _argument(call: ToolCall, name: str) -> str:
 
 def _explored(answer: Explored, facts: _Facts) -> Iterator[str]:
     for place in answer.files:
-        lines = [int(number) for number in re.findall(r"\d+", place.lines)[:2]]
+        lines = [int(number) for number in re.findall(r"\d{1,9}", place.lines)[:2]]
         if wrong := facts.place(place.path, *lines):
             yield wrong
     snippets = re.findall(r"^```(?!json)[^\n]*\n.*?^```", facts.text, re.DOTALL | re.MULTILINE)
@@ -311,8 +294,9 @@ def _tested(answer: Tested, facts: _Facts) -> Iterator[str]:
     kinds = {scenario.kind for scenario in answer.scenarios}
     if missing := [kind for kind in ("normal", "boundary", "error") if kind not in kinds]:
         yield f"There is no scenario of the kind {' or '.join(missing)}: test it, too."
-    if len(answer.scenarios) < 3:
-        yield f"There are {len(answer.scenarios)} scenarios; at least 3 belong there."
+    named = {scenario.name.strip() for scenario in answer.scenarios} - {""}
+    if len(named) < 3:
+        yield f"There are {len(named)} scenarios with a name of their own; at least 3 belong there."
     written = facts.written()
     if not answer.files:
         yield "No test file is named: write the tests to a file."
@@ -343,6 +327,11 @@ def _ran(answer: Tested, facts: _Facts, last_write: int) -> Iterator[str]:
         yield "The command failed when it ran last, and the answer says that nothing failed."
     if answer.passed + answer.failed == 0:
         yield "By the answer no test ran."
+    for word, told in (("passed", answer.passed), ("failed", answer.failed)):
+        # As pytest, cargo, jest and many others end; of several lines like that the last one is the sum.
+        printed = re.findall(rf"\b(\d{{1,9}}) {word}\b", mine[-1][1].text)
+        if printed and int(printed[-1]) != told:
+            yield f"By the answer {told} {word}; the last run printed: {printed[-1]} {word}."
 
 
 def _documented(answer: Documented, facts: _Facts) -> Iterator[str]:
@@ -376,7 +365,7 @@ def _refactored(answer: Refactored, facts: _Facts) -> Iterator[str]:
     changed = bool(facts.written()) or any(
         call.name == "delete_file" and not result.code for call, result in facts.done
     )
-    if not confirmed(facts.messages):
+    if not facts.may_act:
         if answer.applied:
             yield "Nothing is confirmed yet, so nothing can be applied: propose."
         return

@@ -104,6 +104,9 @@ def _name(given: str) -> str:
     if not re.fullmatch(NAME, name) or len(name) > LONGEST_NAME:
         hint = f"It begins with a letter and has at most {LONGEST_NAME} of a-z, 0-9, _ and -."
         raise UsageError(f"{given!r} is no name for an agent.", hint=hint)
+    if name in ("main", "readme") or name[-1] in "_-":
+        why = "main is the session's own agent, a readme is none, and no name that can be called ends in - or _"
+        raise UsageError(f"An agent cannot be called {name!r}.", hint=f"Choose another name: {why}.")
     return name
 
 

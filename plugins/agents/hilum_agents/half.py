@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ from hilum_agents.settings import AgentsSettings
 if TYPE_CHECKING:
     from hilum_agents.definitions.catalog import Catalog
     from hilum_agents.definitions.definition import Definition
+    from hilum_agents.history import History
     from hilum_agents.managing import Desk
 
 _as_text: ContextVar[bool] = ContextVar("hilum_agents_as_text", default=False)
@@ -54,6 +56,7 @@ class Agents:
         self._told: set[str] = set()
         self._lock = trio.Lock()
         self._found: Catalog | None = None
+        self._history: History | None = None
 
     @property
     def session(self) -> Session:
@@ -145,15 +148,26 @@ class Agents:
             agent: The agent's name in the session.
             definition: As it was read when the agent was called; a file that changes later changes nothing for it.
         """
-        self._bound[agent] = definition
+        if self._bound.get(agent) != definition:
+            self._bound[agent] = definition
+            self.history.hold(agent, definition)
+
+    @property
+    def history(self) -> History:
+        """What the log has of the agents."""
+        if self._history is None:
+            from hilum_agents.history import History
+
+            self._history = History(self._session)
+        return self._history
 
     def of(self, agent: Agent) -> Definition | None:
         """Give the definition that an agent is held to, ``None`` for one that has none."""
         if agent.name in self._bound or agent.name == "main":
             return self._bound.get(agent.name)
-        entry = self.catalog.get(
-            agent.profile.name
-        )  # it was resumed, and what narrows it holds whatever became of its file
+        if (held := self.history.held(agent.name)) is not None:
+            return held  # it was resumed, and what narrows it holds whatever became of its file
+        entry = self.catalog.get(agent.profile.name)
         return None if entry is None or entry.definition.error else entry.definition
 
     async def held(self, agent: Agent) -> Definition | None:
@@ -248,8 +262,10 @@ class Agents:
         from hilum_agents import answers
         from hilum_agents.definitions.permissions import judge, judge_reach
 
-        if verdict := answers.judge_call(definition.answer, agent, tool):
-            return verdict
+        if definition.answer and tool.risk != "read":
+            said, by_user = self.history.messages(agent), not agent.parent
+            if verdict := answers.judge_call(definition.answer, said, tool, by_user=by_user):
+                return verdict
         if verdict := judge_reach(definition.agents, definition.skills, call.name, call.arguments):
             return verdict
         if not definition.permissions:
@@ -266,8 +282,9 @@ class Agents:
             return None
         from hilum_agents import answers
 
-        arguments = (form, list(agent.conversation.messages), self._session.workspace)
-        return await trio.to_thread.run_sync(answers.check, *arguments) or None
+        said, by_user = list(self.history.messages(agent)), not agent.parent
+        check = partial(answers.check, form, said, self._session.workspace, by_user=by_user)
+        return await trio.to_thread.run_sync(check) or None
 
     # --- inside ---------------------------------------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ class Approver:
             self._end(event.id, event.reason)
         elif settled := question_settled(event):
             self._end(settled.id, "the time is over" if settled.by == "timeout" else "")
-        elif isinstance(event, CallDone) and self._open and _of_call(self._open) == event.result.call_id:
+        elif isinstance(event, CallDone) and self._open and _of_call(self._open) == (event.agent, event.result.call_id):
             self._end(self._open.id)
 
     def _end(self, identity: str, why: str = "") -> None:
@@ -117,13 +117,15 @@ class Approver:
             self._err.say(neutral(error.message))
 
 
-def _of_call(asked: ApprovalAsked | Question) -> str:
-    return asked.call.id if isinstance(asked, ApprovalAsked) else asked.call
+def _of_call(asked: ApprovalAsked | Question) -> tuple[str, str]:
+    """The agent and its call: two agents may number their calls alike."""
+    return asked.agent, asked.call.id if isinstance(asked, ApprovalAsked) else asked.call
 
 
 def describe(asked: ApprovalAsked) -> str:
     """Write the whole call: what would run, with every argument in full, and why it is asked."""
-    lines = [f"── {asked.call.name} ({asked.risk}) wants to run" + (f": {asked.reason}" if asked.reason else "")]
+    who = f" for the agent {line(asked.agent, 60)}" if asked.agent not in ("", "main") else ""
+    lines = [f"── {asked.call.name} ({asked.risk}) wants to run{who}" + (f": {asked.reason}" if asked.reason else "")]
     data = parsed(asked.call.arguments)
     for key, value in data.items() if isinstance(data, dict) else [("arguments", data)]:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)

@@ -15,8 +15,8 @@ from hilum import UsageError, errors
 
 OWN = ".hilum"
 FOLDERS = (
-    OWN, ".agents/skills", ".claude/agents", ".claude/skills", ".gemini/agents", ".github/agents", ".opencode/agent",
-    ".opencode/agents",
+    OWN, ".agents/skills", ".claude/agents", ".claude/skills", ".codex/agents", ".cursor/agents", ".gemini/agents",
+    ".github/agents", ".github/chatmodes", ".opencode/agent", ".opencode/agents",
 )  # fmt: skip
 MOST_FILES, MOST_BYTES, DEEPEST = 2_000, 20_000_000, 40
 # They can only narrow what an agent may do, or are text for its prompt; everything else in the folder counts.

@@ -317,6 +317,31 @@ async def test_refactor_proposes_first_and_acts_once_confirmed(opened):
         assert (bench.workspace / "b.py").exists()
 
 
+async def test_three_scenarios_have_three_names_and_the_run_is_told_as_it_was(opened):
+    source = "def test_normal(): pass\ndef test_boundary(): pass\ndef test_error(): pass\n"
+    unnamed = [{"name": "", "kind": kind} for kind in ("normal", "boundary", "error")]
+    named = [{"name": f"test_{each['kind']}", "kind": each["kind"]} for each in unnamed]
+    run = {"summary": "s", "files": ["test_a.py"], "command": "echo 3 passed", "failed": 0}
+    answers = [
+        use("write_file", path="test_a.py", content=source), use("run_terminal_cmd", command="echo 3 passed"),
+        block(**run, passed=30, scenarios=unnamed), block(**run, passed=3, scenarios=named),
+    ]  # fmt: skip
+    async with opened(hilum_shell, answers=answers) as bench:
+        assert (await bench.run("@test a.py")).state == "completed"
+        told = objections(bench)
+        assert "There are 0 scenarios with a name of their own" in told
+        assert "the last run printed: 3 passed" in told
+
+
+async def test_numbers_of_any_length_are_read(opened):
+    files = [{"path": "a.py", "why": "w", "lines": "9" * 6_000}]
+    right = [{"path": "a.py", "why": "w", "lines": "1"}]
+    answers = [block(summary="s", files=files), "```\nx = 1\n```\n" + block(summary="s", files=right)]
+    async with opened(files={"a.py": "x = 1\n"}, answers=answers) as bench:
+        assert (await bench.run("@explore find x")).state == "completed"
+        assert "there is no line 999999999" in objections(bench)
+
+
 # --- /agents ------------------------------------------------------------------------------------------------------------
 
 

@@ -97,11 +97,15 @@ class Actors:
 
     def bind(self, entry: Entry) -> None:
         """Hold an agent that begins to its definition, as it was when it was started."""
+        if (definition := self.definitions.pop(entry.id, None)) is not None:
+            self.hold(entry.actor, definition)
+
+    def hold(self, actor: str, definition: Definition) -> None:
+        """Hold an agent of the session to a definition."""
         from hilum_agents.half import Agents
 
-        definition, agents = self.definitions.pop(entry.id, None), self._session.half(Agents)
-        if definition is not None and agents is not None:
-            agents.bind(entry.actor, definition)
+        if (agents := self._session.half(Agents)) is not None:
+            agents.bind(actor, definition)
 
     def claim(self, name: str) -> bool:
         """Have a named agent for this session alone, until it is let go; says whether no other session has it."""

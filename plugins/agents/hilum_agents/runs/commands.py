@@ -97,6 +97,7 @@ async def _run(argv: list[str], desk: Desk) -> int:
         "--also", nargs=2, action="append", default=[], metavar=("NAME", "PROMPT"), help="another one beside it"
     )
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the longest each may take")
+    parser.add_argument("--model", default="", help="provider/name or a role, for those whose file names none")
     parser.add_argument(
         "--approve", choices=("auto", "readonly"), default=None, help="let calls that are asked for run, or refuse them"
     )
@@ -104,13 +105,21 @@ async def _run(argv: list[str], desk: Desk) -> int:
     wanted = [(name.strip(), " ".join(options.prompt)) for name in options.name.split(",") if name.strip()]
     wanted += [(name, prompt) for name, prompt in options.also]
     if (half := _here(desk)) is not None:
+        if options.model:
+            raise UsageError("In a session its model is taken.", hint="An agent's file can name another.")
         for name, identity in await _begin(half, wanted, options.timeout):
             desk.say(f"{name} was started as {identity}: {half.status(identity)['current_step']}")
         return 0
+    for name, _ in wanted:
+        await desk.entry(name)  # what is wrong with a name is told before what is wrong with the model
     async with _kernel(desk) as kernel:
-        await kernel.router.default()
-        kind = _kind(desk)
-        async with _session(kernel, workspace=desk.workspace, kind=kind, approve=options.approve) as session:
+        if options.model:
+            kernel.router.model(options.model)
+            kernel.router.roles["default"] = options.model
+        else:
+            await kernel.router.default()
+        more = {"kind": _kind(desk), "approve": options.approve, "model": options.model or None}
+        async with _session(kernel, workspace=desk.workspace, **more) as session:
             half, after = _half(session), session.journal.last
             begun = await _begin(half, wanted, options.timeout)
             return await _watched(half, [identity for _, identity in begun], after, desk, options.json)
@@ -228,8 +237,8 @@ async def _clear(argv: list[str], desk: Desk) -> int:
     parser = make_parser(desk, "clear", json=False)
     parser.add_argument("name", metavar="NAME")
     options = parse(parser, argv, desk)
-    half = _here(desk)
-    there = half.clear(options.name) if half is not None else kept.clear(desk.workspace, options.name)
+    half, name = _here(desk), options.name.casefold()
+    there = half.clear(name) if half is not None else kept.clear(desk.workspace, name)
     desk.say(
         f"{options.name} has forgotten its conversation." if there else f"{options.name} has no conversation here."
     )
@@ -241,7 +250,7 @@ async def _fork(argv: list[str], desk: Desk) -> int:
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("new", metavar="NEW", help="the agent that gets a copy of the conversation")
     options = parse(parser, argv, desk)
-    kept.fork(desk.workspace, options.name, options.new)
+    kept.fork(desk.workspace, options.name.casefold(), options.new.casefold())
     desk.say(f"{options.new} goes on from what {options.name} was told and said.")
     return 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from hilum import Agent, Interpretation, Profile, Tool, ToolCall, UsageError, Ve
 from hilum.events import PluginEvent
 
 from hilum_agents.runs import delegate, kept
-from hilum_agents.runs.records import Entry, status_of
+from hilum_agents.runs.records import GO_ON, Entry, status_of
 from hilum_agents.runs.scheduler import Scheduler
 from hilum_agents.runs.settings import SchedulerSettings
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from hilum import Session
 
     from hilum_agents.definitions.definition import Definition
-
-GO_ON = "Go on with what you were asked to do, from where you were cut off. What is done above is done."
 
 
 class Runs:
@@ -96,8 +94,10 @@ class Runs:
             limits["cost_limit"] = self.settings.cost_limit
         identity = os.urandom(6).hex()
         actor = profile.name if keep else f"{profile.name}-{identity}"
-        if definition is not None:
-            self.scheduler.actors.definitions[identity] = definition
+        if definition is not None and keep:
+            self.scheduler.actors.definitions[identity] = definition  # it may still be at work on something else
+        elif definition is not None:
+            self.scheduler.actors.hold(actor, definition)
         entry = Entry(
             id=identity, agent=profile.name, actor=actor, prompt=prompt, urgent=urgent, keeps=keep,
             profile=msgspec.structs.replace(profile, name=actor, **limits), **more,
@@ -270,17 +270,24 @@ class Runs:
         """Hold an agent to the permissions of those that started it: starting one gains nothing."""
         from hilum_agents.half import Agents
 
-        definitions, seen = self.session.half(Agents), set[str]()
-        while definitions is not None and agent.parent and agent.parent not in seen:
-            seen.add(agent.parent)
-            if (above := self.session.agents.get(agent.parent)) is None:
-                break
-            agent, definition = above, await definitions.held(above)
-            if definition is not None:
-                verdict = await definitions.judge(definition, agent, call, tool)
-                if verdict is not None and verdict.kind != "allow":
-                    return verdict
-        return None
+        definitions, found = self.session.half(Agents), list[Verdict]()
+        if definitions is None:
+            return None
+        for above in self._above(agent):
+            if (definition := await definitions.held(above)) is not None:
+                found += [verdict] if (verdict := await definitions.judge(definition, above, call, tool)) else []
+        return max(found, key=lambda verdict: verdict.rank, default=None)
+
+    def _above(self, agent: Agent) -> Iterator[Agent]:
+        """Give those that started an agent, the nearest first. One that has ended and is gone is known from the log."""
+        seen, name = {agent.name}, agent.parent
+        while name and name not in seen:
+            seen.add(name)
+            if (above := self.session.agents.get(name)) is not None:
+                yield above
+                name = above.parent
+            else:
+                name = entry.owner if (entry := self.scheduler.ledger.latest(name)) is not None else ""
 
     @hookimpl
     def remind(self, agent: Agent) -> str | None:

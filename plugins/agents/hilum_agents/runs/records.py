@@ -14,6 +14,9 @@ from hilum.messages import writable
 QUEUED, STATUS, LOG, OUTPUT = "agents.queued", "agents.status", "agents.log", "agents.output"
 TOOL_CALL, RESULT = "agents.tool_call", "agents.result"
 
+GO_ON = "Go on with what you were asked to do, from where you were cut off. What is done above is done."
+"""What a retry begins with."""
+
 
 class Entry(msgspec.Struct, eq=False, kw_only=True):
     """One start of an agent.
