@@ -82,6 +82,9 @@ class Loader:
         except Unread as error:
             self._parsed[path, dialect] = str(error)
             return str(error)
+        if why := self._secret(source.real):
+            self._parsed[path, dialect] = why
+            return why
         digest = hashlib.sha256(source.data).hexdigest()
         if not (isinstance(known, Parsed) and known.hash == digest and known.source.size == source.size):
             known = _parse(source, dialect, digest)
@@ -89,6 +92,14 @@ class Loader:
         self._stamps[path] = source.stamp
         self._parsed[path, dialect] = known
         return known
+
+    def _secret(self, real: Path) -> str:
+        """Say why the text of a file gets to no model, though a repository imports it, or has a link to it."""
+        from hilum_guard import secret_file
+
+        top = self.where.top
+        why = secret_file(real.relative_to(top).as_posix() if real.is_relative_to(top) else real.name)
+        return f"It is kept from models: {why}." if why else ""
 
     def changed(self) -> bool:
         """Whether a file that was read before, or was missing, is another one now. Cheap: a look at each."""

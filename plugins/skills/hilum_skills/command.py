@@ -221,6 +221,8 @@ def _check_skills(options: argparse.Namespace, source: Source, clone: Clone | No
 
 
 def _update(options: argparse.Namespace) -> int:
+    if mistake := read_chosen().mistake:
+        raise UsageError(mistake, hint="Mend or remove the file.")
     known = [source for source in sources(_settings(options), read_chosen(), []) if source.kind == "git"]
     for text in options.what:
         if text not in {source.text for source in known}:

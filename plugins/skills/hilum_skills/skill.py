@@ -102,6 +102,8 @@ def _read(file: Path) -> bytes:
         if status.st_size > MOST_BYTES:
             raise OSError(0, f"it has {status.st_size:,} bytes, more than {MOST_BYTES:,}")
         data = stream.read(MOST_BYTES + 1)
+        if data.startswith(b"version https://git-lfs.github.com/spec/"):
+            raise OSError(0, "Git LFS keeps its text elsewhere, and hilum does not fetch that")
         if b"\0" in data:
             raise OSError(0, "it is no UTF-8 text")
         return data

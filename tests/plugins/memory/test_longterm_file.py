@@ -363,6 +363,7 @@ def folder(path) -> None:
         (torn, "is damaged"),
         (garbled, "is damaged"),
         (folder, "cannot be used"),
+        (os.mkfifo, "is not a file of memories: it is a pipe"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_told_and_not_touched(path, make, said) -> None:

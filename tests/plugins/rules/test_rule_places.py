@@ -293,6 +293,20 @@ def test_imports_do_not_leave_the_project(put: Put, current: Read, root: Path, h
     assert line.startswith(f"AGENTS.md:1: @{target} is not imported: it is outside of the project.")
 
 
+def test_files_with_keys_and_passwords_are_no_rules(put: Put, current: Read, root: Path) -> None:
+    put({".env": "KEY=s3cret", "deploy/id_rsa": "s3cret", ".aws/notes.md": "s3cret", "keys.md": "- in play"})
+    put({"AGENTS.md": "- one\n\n@.env @deploy/id_rsa @.aws/notes.md\n\n@keys.md\n"})
+    (root / "CLAUDE.md").symlink_to(".env")
+    rules = current()
+    assert sentences(rules) == ["one", "@.env @deploy/id_rsa @.aws/notes.md", "in play"]
+    assert [line.split(" is kept from models: ")[0] for line in told(rules)] == [
+        "AGENTS.md:3: @.env is not imported. It",
+        "AGENTS.md:3: @deploy/id_rsa is not imported. It",
+        "AGENTS.md:3: @.aws/notes.md is not imported. It",
+        "CLAUDE.md: Not read: It",
+    ]
+
+
 def test_the_user_allows_folders_to_import_from(put: Put, current: Read, home: Path) -> None:
     put(
         {

@@ -243,6 +243,19 @@ async def test_an_agent_does_not_rewrite_the_rules_that_hold_it_unasked(bench) -
     assert codes[1] == ""
 
 
+@pytest.mark.parametrize("command", ["git clean -fdx", "git clean -fd", "find . -size -9k -delete"])
+async def test_nor_does_it_clean_them_away(bench, command: str) -> None:
+    import hilum_shell
+    import trio
+
+    answers = [use("run_terminal_cmd", command=command), "ok"]
+    b = await bench(hilum_rules, hilum_shell, answers=answers, files={"AGENTS.md": RULES}, kind="headless")
+    await trio.run_process(["git", "init", "-q"], cwd=b.workspace)
+    await b.run("Hi")
+    assert "The agent wants to change rules that are enforced: it " in b.results[0].text
+    assert (b.workspace / "AGENTS.md").exists()
+
+
 @pytest.mark.parametrize("path", ["AGENTS.md", "docs/house.md", "AGENTS.override.md", "docs/imported.md"])
 async def test_nor_does_it_by_another_name(bench, path: str) -> None:
     """Not where the file is a link, not by what stands in the place of another, not in what is imported."""

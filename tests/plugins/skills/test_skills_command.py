@@ -214,3 +214,24 @@ def test_a_folder_that_is_named_like_a_repository_is_asked_about(skills, tmp_pat
     (tmp_path / "skills" / "pdf").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     assert "./skills/pdf" in refused(skills, "add", "skills/pdf")
+
+
+@pytest.mark.parametrize("words", [("update",), ("add", "./x")])
+def test_a_list_of_sources_that_cannot_be_read_is_told(skills, tmp_path, words):
+    write(tmp_path / "workspace", {"x/SKILL.md": skill_text("x")})
+    (tmp_path / "config").mkdir()
+    chosen = tmp_path / "config/skills.toml"
+    for make in (lambda: chosen.write_text("sources = 5"), lambda: os.mkfifo(chosen), chosen.mkdir):
+        make()
+        skills(*words, code=2)
+        assert "skills.toml cannot be read: " in skills.err
+        assert "Mend or remove the file." in skills.err
+        assert "skills.toml cannot be read: " in skills()
+        chosen.rmdir() if chosen.is_dir() else chosen.unlink()
+
+
+def test_a_skill_that_git_lfs_keeps_is_told(skills, tmp_path):
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n"
+    write(tmp_path / "workspace", {"x/SKILL.md": pointer})
+    skills("add", "./x", code=2)
+    assert "Git LFS keeps its text elsewhere" in skills.err

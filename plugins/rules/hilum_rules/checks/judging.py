@@ -96,8 +96,13 @@ def rewrites(paths: Iterable[str], agent: Agent, call: ToolCall, tool: Tool) -> 
         tool: The tool.
     """
     patterns = tuple("/" + re.sub(r"([\\*?\[\] ])", r"\\\1", path) for path in paths)
-    fit, what = _paths(Paths(patterns), Facts.read(tool, call.arguments, agent.session.workspace.root))
-    return what if fit == "yes" else ""
+    ban, facts = Paths(patterns), Facts.read(tool, call.arguments, agent.session.workspace.root)
+    fit, what = _paths(ban, facts)
+    if fit == "yes":
+        return what
+    # Of what is found or cleaned away, that it may be one of them is enough.
+    found = [facts.ground.reached(ban, touch, touch.reach)[1] for touch in facts.touches if touch.reach]
+    return next((f"it may change or delete {path[:200]}" for path in found if path), "")
 
 
 def quoted(rule: Ruled) -> str:
@@ -116,10 +121,13 @@ def _paths(ban: Paths, facts: Facts) -> tuple[Fit, str]:
     doubt = ""
     for touch in facts.touches:
         found = facts.ground.fit(ban, touch)
+        if not found or (found == "maybe" and doubt):
+            continue
+        path = facts.ground.reached(ban, touch, touch.reach)[1] or touch.path if touch.reach else touch.path
+        what = f"{_DOES.get(touch.action, touch.action)} {path[:200]}"
         if found == "yes":
-            return "yes", f"{_DOES.get(touch.action, touch.action)} {touch.path[:200]}"
-        if found == "maybe" and not doubt:
-            doubt = f"{_DOES.get(touch.action, touch.action)} {touch.path[:200]}"
+            return "yes", what
+        doubt = what
     if not ban.outside and ban.patterns != ("**",) and (why := _in_code(ban, facts)):
         return "yes", why
     if doubt:

@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
 from hilum_rules.checks.model import Action, Paths
+
+if TYPE_CHECKING:
+    from hilum_rules.checks.finds import Reach
 
 Fit = Literal["", "maybe", "yes"]
 UNKNOWN = "…"
@@ -34,6 +37,7 @@ class Touch:
         by_hand: Its content is written by the call itself, not by a program that makes the file.
         contents: A folder whose content is put there, file by file.
         moved: It is deleted here because it is put elsewhere.
+        reach: What a `find` finds: each of it stands for ``{}`` in the path.
     """
 
     path: str
@@ -43,6 +47,7 @@ class Touch:
     by_hand: bool = True
     contents: str = ""
     moved: bool = False
+    reach: Reach | None = None
 
 
 @attrs.define(slots=False)
@@ -60,6 +65,8 @@ class Ground:
         """Tell whether a ban means what is touched."""
         if (ban.by_hand and not touch.by_hand) or (touch.moved and ban.patterns == ("**",)):
             return ""
+        if touch.reach is not None and UNKNOWN not in touch.path:
+            return self.reached(ban, touch, touch.reach)[0]
         if UNKNOWN in touch.path or (touch.cwd is None and not touch.path.startswith(("/", "~"))):
             return self._unknown(ban, touch)
         paths, complete = self._expanded(touch)
@@ -194,6 +201,30 @@ class Ground:
             forms = [self._shown(os.path.normpath(each)) for each in placed]
             self._contents[key] = forms, _folded("\n".join(forms)), len(forms) <= MAX_WALK
         return self._contents[key]
+
+    def reached(self, ban: Paths, touch: Touch, reach: Reach) -> tuple[Fit, str]:
+        """Tell whether a ban means something of what a `find` finds, and what that is."""
+        best: Fit = ""
+        what = ""
+        literals = [] if ban.outside else [_folded(_literal(pattern)) for pattern in ban.patterns]
+        for entry, sure in reach.entries:
+            plain = os.path.join(reach.cwd, touch.path.replace("{}", entry.printed))
+            low = _folded(f"{plain}\n{entry.path}")
+            within = touch.whole and entry.folder
+            if literals and not within and not any(literal in low for literal in literals):
+                continue
+            places = [plain, entry.path] if touch.path == "{}" else [plain]
+            found: Fit = ""
+            for form in dict.fromkeys(self._shown(os.path.normpath(place)) for place in places):
+                if self._done(touch, form, ban) and self._means(ban, form):
+                    found = "yes"
+            if not found and within:
+                found = self._within(ban, touch, places[-1])
+            if found:
+                best, what = found if sure else "maybe", self._shown(os.path.normpath(plain))
+            if best == "yes":
+                break
+        return best, what
 
     def _unknown(self, ban: Paths, touch: Touch) -> Fit:
         """Tell whether a path that is known in part may be meant."""
