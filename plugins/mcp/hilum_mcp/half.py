@@ -61,11 +61,9 @@ class Mcp:
                 client.take(known)
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Start the servers' tasks, and those servers of which nothing is known."""
+        """Start the servers' tasks. No server starts before every half is open: the guard's puts it into the sandbox."""
         for client in self.clients.values():
             nursery.start_soon(client.connection.run, name=f"mcp {client.name}")
-            if client.offer is None:
-                client.connection.want()
         if any(entry.state == "unapproved" for entry in self._entries):
             nursery.start_soon(self._approve, nursery, name="mcp approvals")
         self._open = True
@@ -106,6 +104,9 @@ class Mcp:
     @hookimpl
     def provide_tools(self) -> list[Tool]:
         """Give the servers' tools; what does not fit into the tool list, or came after it was sealed, is late."""
+        for client in self.clients.values():
+            if client.offer is None:  # asked for the first time when all halves are open
+                client.connection.want()
         found: list[Tool] = []
         room = self._settings.definitions
         sealed = any(agent.conversation.sealed.model for agent in self._session.agents.values())

@@ -8,13 +8,15 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import hilum_guard
 import pytest
 import trio
+from hilum import hookimpl
 from hilum.events import PluginEvent
-from hilum.testing import Bench, say
+from hilum.testing import Bench, plugin, say
 from hilum_guard import Guard
 from hilum_mcp import connection, stdio
 
@@ -242,6 +244,27 @@ async def test_a_server_is_sandboxed_and_reaches_what_the_user_lets_it(
             if kind != "off":
                 assert (await kit.call("plain__write", path=str(mcp_cache / "kept"))).text == "written"
                 assert (mcp_cache / "kept").exists()
+
+
+async def test_no_server_starts_before_the_guard_is_there(servers: Opened, tmp_path: Path) -> None:
+    from hilum_mcp import opening
+
+    opening._load()  # so that the import of the SDK delays nothing
+    there = []
+
+    @hookimpl
+    async def open_session() -> AsyncIterator[None]:
+        with trio.move_on_after(1.0):  # longer than a server takes to start
+            await trio.sleep_forever()
+        there.append((tmp_path / "count").exists())
+        yield None
+
+    described = {"plain": plain(f"count={tmp_path}/count")}
+    async with servers(described, plugin("slow", open_session=open_session), hilum_guard) as kit:
+        assert there == [False]
+        await held(kit)
+        found = await until(lambda: client(kit).offer is not None or (tmp_path / "count").exists(), 10)
+        assert found, "it starts then"
 
 
 async def test_a_server_gets_the_secrets_it_was_given_and_no_others(servers: Opened) -> None:
