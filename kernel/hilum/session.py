@@ -252,7 +252,9 @@ class Session:
             raise unknown("agent", agent, self.agents)
         self.emit(ev.TrimAsked(focus=focus), self.agents[agent])
 
-    def answer(self, approval: str, accepted: bool, *, reason: str = "", remember: str = "once") -> None:
+    def answer(
+        self, approval: str, accepted: bool, *, reason: str = "", remember: str = "once", by: str = "user"
+    ) -> None:
         """Answer an approval.
 
         Args:
@@ -261,15 +263,15 @@ class Session:
             reason: Why not; the model reads it.
             remember: ``session`` lets every later call of the approval's scope (of its tool, if it has none) run unasked
                 until the session ends; ``always`` asks the plugin that gave the scope to keep it as a rule, too.
+            by: ``headless`` where a face says no because it can ask nobody.
 
         Raises:
             UsageError: No such approval is open: it was answered, ran out, or its run ended.
         """
         if approval not in self._waiting:
             raise UsageError(f"There is no open approval {approval!r}.", hint="It was answered or ran out.")
-        given = ev.ApprovalAnswered(id=approval, accepted=accepted, reason=reason, remember=remember)  # type: ignore[arg-type]
         agent, answered = self._waiting.pop(approval)
-        self.emit(given, agent)
+        self.emit(ev.ApprovalAnswered(id=approval, accepted=accepted, reason=reason, remember=remember, by=by), agent)  # type: ignore[arg-type]
         answered.set()
 
     def set(self, *, mode: str | None = None, model: str | None = None, approve: str | None = None) -> None:
