@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,6 +13,7 @@ from hilum import HilumError, Image, Profile, Text, ToolCall, ToolFilter, ToolRe
 from hilum.errors import E_STOPPED
 from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Delta, PluginEvent, RoundEnded, RunEnded
 from hilum_agents.runs import Runs, tell
+from hilum_files import Changes
 
 from hilum_mcp.serving.client import MODEL, Client
 
@@ -172,8 +174,11 @@ class Desk:
         async with self._limit:
             session.add_agent(Profile(work.actor, model=MODEL, tools=self.tools))
             self._client.calls[work.actor] = ToolCall(f"client-{os.urandom(6).hex()}", name, arguments)
+            changes = session.half(Changes)
             try:
-                ended = await session.run(f"Called by the MCP client {who}.", agent=work.actor)
+                # What one call has read the next one may change: to the client they are one.
+                with nullcontext() if changes is None else changes.sharing(work.actor, f"client {who}"):
+                    ended = await session.run(f"Called by the MCP client {who}.", agent=work.actor)
                 if ended.seq:
                     await work.ended.wait()  # until what it did was read, too
             finally:
