@@ -210,7 +210,7 @@ class Session:
         except trio.Cancelled:
             run.stop()
             with trio.CancelScope(shield=True):
-                await run.wait()
+                await run._over.wait()
             raise
 
     def resume(self) -> list[Run]:
@@ -351,6 +351,8 @@ class Session:
                 run.finish(None, error)
         finally:
             self._working.discard(agent.name)
+            for run in [run for run in self._runs.values() if run.agent == agent.name and not run._over.is_set()]:
+                run.finish(None, HilumError("The session was closed before the run ended.", code="E_INTERRUPTED"))
 
     @contextmanager
     def waiting(self, agent: Agent, approval: str) -> Iterator[trio.Event]:
@@ -461,8 +463,6 @@ class Session:
     async def close(self) -> None:
         """Close the halves in reverse order, then the log; readers end."""
         await self._lifespans.close()
-        for run in self._runs.values():
-            run.finish(None, HilumError("The session was closed before the run ended.", code="E_INTERRUPTED"))
         await self.journal.close()
 
 

@@ -6,8 +6,8 @@ call has ended, for nothing more. So every gate, limit and event is that of any 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 
 from hilum.errors import unknown
 from hilum.messages import AssistantMessage, Layer, Message, Text, ToolCall, ToolSpec
@@ -37,9 +37,10 @@ class Client:
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Chunk]]:
         """Give the call, or the end."""
-        yield self._answer(request.agent)
+        async with aclosing(self._answer(request.agent)) as chunks:
+            yield chunks
 
-    async def _answer(self, agent: str) -> AsyncIterator[Chunk]:
+    async def _answer(self, agent: str) -> AsyncGenerator[Chunk, None]:
         call = self.calls.pop(agent, None)
         if call is not None:
             yield Done(AssistantMessage((call,), MODEL, "calls"))

@@ -207,6 +207,8 @@ class Serving:
         protocol = await trio.to_thread.run_sync(import_module, "hilum_mcp.serving.protocol")
         async with opened as session, trio.open_nursery() as nursery:
             tools = ToolFilter(allow=tuple(options.tools or settings.tools), deny=INNER)
+            # From here on what is stopped is logged as stopped; only what clients asked for is cancelled, not the session.
+            self._scope = nursery.cancel_scope
             desk = Desk(session, tools, nursery)
             nursery.start_soon(desk.follow)
             agents = () if options.no_agents else options.agents or settings.agents

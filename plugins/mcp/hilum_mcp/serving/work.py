@@ -238,8 +238,8 @@ class Desk:
                 work.wake()
         elif work is not None and isinstance(event, ApprovalAnswered):
             work.asked.pop(event.id, None)
-            if event.by == "timeout" and not work.attended:
-                work.stop()
+            if event.by == "timeout" and work.start and not work.attended:
+                work.stop()  # an agent that nobody comes back for
         elif work is not None and event.agent == work.actor and not work.start:
             self._follow(work, event)
 
