@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from hilum_guard.rule_files import load as load_rules
     from hilum_guard.rule_files import remove as remove_rule
     from hilum_guard.rules import explain as explain_rule
-    from hilum_guard.rules import fit_path, fit_words
+    from hilum_guard.rules import fit_path, fit_words, pattern_words
     from hilum_guard.rules import parse as parse_rule
     from hilum_guard.sandbox import Enforced, Held, probe, report
-    from hilum_guard.trust import Trust, trusted
+    from hilum_guard.trust import Trust, distrust, trusted
 
 __all__ = [
     "CommandVerdict", "Enforced", "Explained", "Guard", "GuardSettings", "Held", "Redactor", "SimpleCommand", "Trust",
-    "add_rule", "explain_rule", "fit_path", "fit_words", "hidden", "judge_command", "load_rules", "open_session", "parse_rule",
-    "probe", "remove_rule", "report", "repository_doubt", "trusted",
+    "add_rule", "distrust", "explain_rule", "fit_path", "fit_words", "hidden", "judge_command", "load_rules", "open_session",
+    "parse_rule", "pattern_words", "probe", "remove_rule", "report", "repository_doubt", "trusted",
 ]  # fmt: skip
 
 # Where what is public stands: module and name there.
@@ -41,9 +41,10 @@ _HOMES = {
     "CommandVerdict": "commands", "SimpleCommand": "commands", "judge_command": "commands",
     "Explained": "half", "Guard": "half", "Redactor": "redaction", "hidden": "protected", "repository_doubt": "harmless_git",
     "add_rule": "rule_files.add", "load_rules": "rule_files.load", "remove_rule": "rule_files.remove",
-    "explain_rule": "rules.explain", "parse_rule": "rules.parse",
+    "explain_rule": "rules.explain", "parse_rule": "rules.parse", "pattern_words": "rules.pattern_words",
     "fit_path": "rules.fit_path", "fit_words": "rules.fit_words",
-    "Enforced": "sandbox", "Held": "sandbox", "probe": "sandbox", "report": "sandbox", "Trust": "trust", "trusted": "trust",
+    "Enforced": "sandbox", "Held": "sandbox", "probe": "sandbox", "report": "sandbox",
+    "Trust": "trust", "distrust": "trust", "trusted": "trust",
 }  # fmt: skip
 
 

@@ -110,10 +110,12 @@ def presumed() -> Enforced:
         return Enforced("sandbox-exec", True, True, "namespace", True)
     if sys.platform != "linux":
         return Enforced()
-    from hilum_guard import bubblewrap, landlock
+    from hilum_guard import bubblewrap
 
     if bubblewrap.find():
         return Enforced("bubblewrap", True, True, "namespace", True, shared=bool(bubblewrap.nsenter()))
+    from hilum_guard import landlock
+
     return Enforced("landlock", True, False, "namespace", True, shared=True) if landlock.abi() else Enforced()
 
 

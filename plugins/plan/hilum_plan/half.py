@@ -296,8 +296,13 @@ class Plan:
         """
         with self._decision(agent) as (actor, proposal):
             edited = text is not None and text.strip() != proposal.text.strip()
+            before = self._session.mode.name
             self._session.set(mode="agent")
-            run = await self._session.prompt(CHANGED.format(text=text) if edited else CARRY_OUT, agent=agent)
+            try:
+                run = await self._session.prompt(CHANGED.format(text=text) if edited else CARRY_OUT, agent=agent)
+            except BaseException:  # nothing is carried out, so nothing may be changed
+                self._session.set(mode=before)
+                raise
             self._emit(ACCEPTED, actor, run.id, plan=proposal.run, edited=edited)
             return run
 
@@ -333,7 +338,8 @@ class Plan:
         if agent not in self._session.agents:
             raise unknown("agent", agent, self._session.agents)
         proposal = self._plan(agent).proposal
-        if proposal is None or agent in self._deciding:
+        prompted = self._session.agents[agent].conversation.pending  # what the user has said since counts
+        if proposal is None or agent in self._deciding or prompted:
             raise UsageError("No plan waits for a decision.", hint="Work one out in plan mode first.")
         self._deciding.add(agent)
         try:

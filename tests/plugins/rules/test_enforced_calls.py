@@ -318,3 +318,60 @@ def test_a_script_of_a_folder_is_meant_wherever_it_is_run_from(command: str, kin
 )
 def test_a_script_is_meant_by_its_interpreter_too(command: str, tmp_path: Path) -> None:
     assert shell(command, tmp_path, Ruled("Never run `manage.py migrate`.")) == "deny"
+
+
+SENTENCES = ("Never touch `node_modules/`.", "Don't change `*.snap` files.", "Never modify `proto/`.", "Do not rebase.",
+             "Never use `git add -A` or `git add .`.", "Use `poetry`, never `pip`.", "Never push to `main`.",
+             "Never use `git push --force`.", "Never run `docker compose down -v`.", "Never run `mvn deploy`.",
+             "Never call `169.254.169.254`.")  # fmt: skip
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Callable[[str], Verdict | None]:
+    root = tmp_path.resolve() / "workspace"
+    for name in ("node_modules/a/x.js", "src/__snapshots__/a.snap", "proto/a.proto"):
+        (root / name).parent.mkdir(parents=True)
+        (root / name).touch()
+    (root.parent / "AGENTS.md").write_text("# Hard rules\n" + "".join(f"- {each}\n" for each in SENTENCES))
+    rules = [rule for rule in hilum_rules.load_rules(root.parent / "AGENTS.md").rules if rule.check]
+    assert len(rules) == len(SENTENCES)
+    return lambda text: judge(rules, json.dumps({"command": text}), made("run_terminal_cmd"), root)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["echo x > node_modules/a/x.js", "rm -rf node_modules", "sed -i s/a/b/ src/__snapshots__/a.snap", "git pull --rebase",
+     "git add --all", "git add ./", "pip3.11 install x", "git push origin 'refs/heads/*'", "git push origin +feature",
+     "docker compose down --volumes", "./mvnw deploy", "curl http://169.254.169.254/", "find / -name a.proto -delete",
+     "find . -name '*.snap' -delete", "rm -rf /*/../*/workspace/proto"],
+)  # fmt: skip
+def test_other_spellings_of_what_is_forbidden_do_not_pass(text: str, judged: Callable[[str], Verdict | None]) -> None:
+    assert judged(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["npm install", "yarn add left-pad", "rsync -a src/ /tmp/src/", "cp -r src /tmp/copy", "git rebase --help",
+     "git push origin feature", "docker compose down", "mvn test", "uv pip list", "cat proto/a.proto"],
+)  # fmt: skip
+def test_what_programs_write_and_copies_elsewhere_are_let_be(
+    text: str, judged: Callable[[str], Verdict | None]
+) -> None:
+    assert judged(text) is None
+
+
+def test_a_pattern_over_links_that_lead_to_each_other_ends(tmp_path: Path) -> None:
+    from hilum_rules.checks.expanding import MAX_FOUND, expand
+
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "one/loop").symlink_to(tmp_path / "two")
+    (tmp_path / "two/loop").symlink_to(tmp_path / "one")
+    (tmp_path / "two/.hidden.py").touch()
+    root = str(tmp_path.resolve())
+    assert expand(f"{root}/**/*.py", root) == ([f"{root}/two/.hidden.py"], True)
+    assert expand("/**/.hidden.py", root)[0][:1] == [f"{root}/two/.hidden.py"]
+    assert expand(f"{root}/t?o/loop/loop", root) == ([f"{root}/two/loop/loop"], True)
+    for number in range(MAX_FOUND + 1):
+        (tmp_path / f"one/{number}").touch()
+    assert expand(f"{root}/one/*", root)[1] is False

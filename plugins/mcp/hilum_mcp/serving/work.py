@@ -197,8 +197,8 @@ class Desk:
         runs = self.session.half(Runs)
         if runs is None:
             raise UsageError("Agents do not run here.", hint="Load the plugin scheduler.")
-        profile = await runs.profile(name)
-        identity = runs.begin(_without(profile, ASKS), prompt)
+        definition, profile = await runs.prepare(name)
+        identity = runs.begin(_without(profile, ASKS), prompt, definition=definition)
         work.start = identity
         self._enter(work, runs.scheduler.ledger.find(identity).actor)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -81,6 +82,20 @@ def judge(rules: Iterable[Ruled], arguments: str, tool: Tool, root: Path) -> Ver
         return None
     rule, what = asked
     return ask(f"{quoted(rule)} {what}", scope=f"rule {rule.path}:{rule.line}")
+
+
+def rewrites(paths: Iterable[str], agent: Agent, call: ToolCall, tool: Tool) -> str:
+    """Say how a call is certain to write one of some files, deleting and moving included; empty if it is not.
+
+    Args:
+        paths: The files, relative to the workspace.
+        agent: Who calls.
+        call: The call.
+        tool: The tool.
+    """
+    patterns = tuple("/" + re.sub(r"([\\*?\[\] ])", r"\\\1", path) for path in paths)
+    fit, what = _paths(Paths(patterns), Facts.read(tool, call.arguments, agent.session.workspace.root))
+    return what if fit == "yes" else ""
 
 
 def quoted(rule: Ruled) -> str:
