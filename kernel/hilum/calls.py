@@ -160,12 +160,11 @@ async def _approve(agent: Agent, state: CallState, call: ToolCall, tool: Tool, v
         answer = state.answered
     if answer is None:
         late = f"Nobody answered within {limit:g} seconds."
-        answer = ApprovalAnswered(id=identity, accepted=False, reason=late, by="timeout")
-        agent.emit(answer)
+        agent.emit(answer := ApprovalAnswered(id=identity, accepted=False, reason=late, by="timeout"))
     if not answer.accepted:
         code = "E_APPROVAL_TIMEOUT" if answer.by == "timeout" else "E_REJECTED"
-        said = answer.reason or "no reason given"
-        raise ToolDenied(f"The user rejected the call: {said}", code=code, hint="Change your plan.")
+        who = "Nobody could approve" if answer.by == "headless" else "The user rejected"
+        raise ToolDenied(f"{who} the call: {answer.reason or 'no reason given'}", code=code, hint="Change your plan.")
 
 
 async def _run(agent: Agent, tool: Tool, call: ToolCall, arguments: dict[str, Any], limit: float, seq: int) -> Output:

@@ -208,7 +208,7 @@ class Session:
         except trio.Cancelled:
             run.stop()
             with trio.CancelScope(shield=True):
-                await run.wait()
+                await run._over.wait()
             raise
 
     def resume(self) -> list[Run]:
@@ -259,7 +259,9 @@ class Session:
         if not actor.conversation.pending:
             self._start(actor)
 
-    def answer(self, approval: str, accepted: bool, *, reason: str = "", remember: str = "once") -> None:
+    def answer(
+        self, approval: str, accepted: bool, *, reason: str = "", remember: str = "once", by: str = "user"
+    ) -> None:
         """Answer an approval.
 
         Args:
@@ -268,13 +270,13 @@ class Session:
             reason: Why not; the model reads it.
             remember: ``session`` lets every later call of the approval's scope (of its tool, if it has none) run unasked
                 until the session ends; ``always`` asks the plugin that gave the scope to keep it as a rule, too.
+            by: ``headless`` where a face says no because it can ask nobody.
 
         Raises:
             UsageError: No such approval is open: it was answered, ran out, or its run ended.
         """
         agent, answered = self.underway.take(approval)
-        given = ev.ApprovalAnswered(id=approval, accepted=accepted, reason=reason, remember=remember)  # type: ignore[arg-type]
-        self.emit(given, agent)
+        self.emit(ev.ApprovalAnswered(id=approval, accepted=accepted, reason=reason, remember=remember, by=by), agent)  # type: ignore[arg-type]
         answered.set()
 
     def set(self, *, mode: str | None = None, model: str | None = None, approve: str | None = None) -> None:
@@ -351,6 +353,8 @@ class Session:
                 run.finish(None, error)
         finally:
             self._working.discard(agent.name)
+            for run in [run for run in self.runs.values() if run.agent == agent.name and not run._over.is_set()]:
+                run.finish(None, HilumError("The session was closed before the run ended.", code="E_INTERRUPTED"))
 
     async def _wrap(self, command: Command) -> Command:
         if reason := self.hooks.refusal():
@@ -408,8 +412,6 @@ class Session:
     async def close(self) -> None:
         """Close the halves in reverse order, then the log; readers end."""
         await self.halves.close()
-        for run in self.runs.values():
-            run.finish(None, HilumError("The session was closed before the run ended.", code="E_INTERRUPTED"))
         await self.journal.close()
 
 

@@ -7,7 +7,7 @@ import trio
 from hilum import Call, tool
 from hilum.errors import E_STOPPED
 from hilum.events import ApprovalAsked, CallDone, ModelStarted, PromptQueued, RunEnded, StateChanged
-from hilum.testing import pause, plugin, say, use
+from hilum.testing import open_bench, pause, plugin, say, use
 
 PLACES = ["model", "tool", "approval", "gather_context", "check_answer", "remind"]
 
@@ -181,6 +181,28 @@ async def test_prompts_queue_and_run_in_order(bench):
     assert [len(request.messages) for request in kit.requests] == [1, 3, 5]
     assert [event.run for event in kit.of(RunEnded)] == [run.id for run in runs]
     assert kit.of(CallDone) == []
+
+
+async def test_what_is_cancelled_around_a_session_ends():
+    """A time limit of the embedding program around kernel, session and run ends all three, and waits for nothing else."""
+    waiting = trio.Event()
+
+    @tool(risk="read", effect="pure")
+    async def wait() -> str:
+        """Wait for ever."""
+        waiting.set()
+        await trio.sleep_forever()
+
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+
+            async def embed():
+                async with open_bench(plugin("waits", wait), answers=[use("wait")]) as opened:
+                    await opened.session.run("Go.")
+
+            nursery.start_soon(embed)
+            await waiting.wait()
+            nursery.cancel_scope.cancel()
 
 
 async def test_what_a_face_says_comes_with_the_prompt_it_was_said_for(bench):

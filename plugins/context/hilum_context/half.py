@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hilum import Session
 
 GATHERED = "context.gathered"
+SMALLEST = 100
+"""Tokens below which nothing is worth looking for."""
 
 
 class Context:
@@ -42,6 +44,8 @@ class Context:
     @hookimpl
     async def gather_context(self, agent: Agent, request: ContextRequest) -> Sequence[Block]:
         """Gather what the user is looking at, and write down what came of it."""
+        if request.budget < SMALLEST:
+            return ()
         if "hilum_context.gathering" not in sys.modules:  # with the first prompt, and not in the loop's way
             await trio.to_thread.run_sync(import_module, "hilum_context.gathering")
         from hilum_context.gathering import gather

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hilum import hookimpl
 
+from hilum_mcp.serving.settings import McpServerSettings
 from hilum_mcp.settings import McpSettings
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from hilum_mcp.server import Config, Input, Mistake, Server
     from hilum_mcp.sources import Entry
 
-__all__ = ["Config", "Entry", "Input", "Mcp", "McpSettings", "Mistake", "Row", "Server", "open_session", "read_config"]
+__all__ = [
+    "Config", "Entry", "Input", "Mcp", "McpServerSettings", "McpSettings", "Mistake", "Row", "Server", "open_session",
+    "read_config",
+]  # fmt: skip
 
 _HOMES = {
     "Config": "server", "Input": "server", "Mistake": "server", "Server": "server", "read_config": "dialects",

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str]) -> int:
     """Run ``hilum mcp``; gives its exit code: 1 where a server does not work or is not approved."""
+    if argv[:1] == ["serve"]:
+        from hilum_mcp.serving import serve
+
+        return serve(argv[1:])
     import trio
     from hilum import UsageError
 

@@ -136,7 +136,11 @@ async def run(argv: list[str], desk: Desk) -> int:
     actions = ACTIONS | adding.ACTIONS | reaching.ACTIONS
     name, rest = (argv[0], argv[1:]) if argv and not argv[0].startswith("-") else ("list", argv)
     if argv[:1] in (["-h"], ["--help"]):
-        desk.say(ABOUT + "\n".join(f"  {desk.prog} {key:9} {about}" for key, (_, about) in actions.items()))
+        lines = [f"  {desk.prog} {key:9} {about}" for key, (_, about) in actions.items()]
+        lines += [f"  {desk.prog} serve     offer hilum's tools, agents and sessions to other clients"] * (
+            not desk.session
+        )
+        desk.say(ABOUT + "\n".join(lines))
         return 0
     if name not in actions:
         raise unknown("action", name, actions, hint=f"{desk.prog} --help lists what it does.")

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from hilum import hookimpl
 
 from hilum_agents.runs.half import Runs, live
+from hilum_agents.runs.results import tell
 from hilum_agents.runs.settings import SchedulerSettings
 
 if TYPE_CHECKING:
     from hilum import Session
 
-__all__ = ["Runs", "SchedulerSettings", "open_session"]
+__all__ = ["Runs", "SchedulerSettings", "open_session", "tell"]
 
 
 @hookimpl

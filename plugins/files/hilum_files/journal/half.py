@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -312,8 +312,19 @@ class Changes:
     def guarded(self, call: Call) -> Workspace:
         """Give the workspace as a call of a tool may change it."""
         ledger = self._fold().ledger
-        seen: Mapping[str, str] = ledger.seen.get(call.agent.name, {})
+        seen: Mapping[str, str] = ledger.seen.get(ledger.who(call.agent.name), {})
         return Guarded.of(call.workspace, _Book(self, call), seen)
+
+    @contextmanager
+    def sharing(self, agent: str, name: str) -> Iterator[None]:
+        """Count what an agent sees, while this lasts, as seen under a name that several share: they are hands of one."""
+        names = self._journal.ledger.names
+        names[agent] = name
+        try:
+            yield
+        finally:
+            self._fold()
+            del names[agent]
 
     def shown(self, agent: Agent, files: Mapping[str, str]) -> None:
         """Note what comes whole with the prompt that the agent is about to begin on: it counts as read.

@@ -107,6 +107,7 @@ class Ledger:
         open: Changes that were begun and whose end is not written.
         commands: Commands that were begun and whose changes were not looked for, by agent and call.
         seen: The hash of each file's content as each agent last saw it, by agent and spelled path.
+        names: Under which name an agent sees, where it is not its own.
         causes: The record that last changed a path.
         unprotected: Commands whose changes are not known.
         news: Undos since the last run began.
@@ -120,10 +121,15 @@ class Ledger:
         self.open: dict[str, Record] = {}
         self.commands: dict[tuple[str, str], Record] = {}
         self.seen: dict[str, dict[str, str]] = {}
+        self.names: dict[str, str] = {}
         self.causes: dict[str, str] = {}
         self.unprotected: list[Record] = []
         self.news: list[Record] = []
         self.shown: dict[str, dict[str, str]] = {}
+
+    def who(self, agent: str) -> str:
+        """Give the name under which an agent sees."""
+        return self.names.get(agent, agent)
 
     def apply(self, event: events.AnyEvent) -> None:
         """Fold one event."""
@@ -131,7 +137,7 @@ class Ledger:
         if isinstance(event, events.CallDone):
             data = event.result.data
             if event.result.name == "read_file" and isinstance(data.get("hash"), str):
-                self.seen.setdefault(event.agent, {})[str(data.get("file"))] = data["hash"]
+                self.seen.setdefault(self.who(event.agent), {})[str(data.get("file"))] = data["hash"]
         elif isinstance(event, events.RunStarted):
             self.news = []
             if shown := self.shown.pop(event.run, None):
@@ -167,7 +173,7 @@ class Ledger:
         for change in record.changes:
             self.causes[change.path] = record.id
             if record.tool not in ("undo", "") and not record.what and change.after and change.after.kind == "file":
-                self.seen.setdefault(record.agent, {})[change.path] = change.after.hash
+                self.seen.setdefault(self.who(record.agent), {})[change.path] = change.after.hash
 
     def _put_back(self, name: str, paths: Sequence[str]) -> None:
         """Note that a record is undone at these paths; if it was an undo itself, what it had undone holds again."""

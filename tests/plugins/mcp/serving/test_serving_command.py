@@ -1,0 +1,256 @@
+"""``hilum mcp serve`` as a program: its wire, its end, and what it leaves behind."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+import trio
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+PROGRAM = [sys.executable, "-c", "from hilum.__main__ import main; raise SystemExit(main())", "mcp", "serve"]
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "0"},
+    },
+}
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder to work in, and an environment of nobody."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("one\n")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HILUM_", "XDG_"))}
+    kept |= {"HILUM_CONFIG": str(tmp_path / "config"), "HILUM_DATA": str(tmp_path / "data"), "HOME": str(tmp_path)}
+    return tmp_path / "work", kept
+
+
+@contextmanager
+def program(place, *options, **more):
+    """The program, ended at the end whatever happens."""
+    folder, environ = place
+    command = [*PROGRAM, "-C", str(folder), *options]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, env=environ, **pipes | more)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            pipe.close()
+
+
+def send(process, *messages):
+    """Send messages, one a line."""
+    for message in messages:
+        process.stdin.write(message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
+    process.stdin.flush()
+
+
+def receive(process, identity):
+    """Read messages until the answer to a request."""
+    while line := process.stdout.readline():
+        message = json.loads(line)  # nothing but messages is on the wire
+        if message.get("id") == identity:
+            return message
+    raise AssertionError(process.stderr.read().decode())
+
+
+def call(identity, name, **arguments):
+    """A call of a tool."""
+    return {"jsonrpc": "2.0", "id": identity, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+
+
+def running(mark):
+    """The processes whose command line has a mark in it."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if mark in path.read_bytes():
+                found.append(path.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+def gone(mark):
+    """Whether no process has the mark, or none has within some seconds."""
+    for _ in range(500):
+        if not running(mark):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def events(place):
+    """The log of the one session there is."""
+
+    def sessions(*words):
+        command = [*PROGRAM[:3], "sessions", *words]
+        return subprocess.run(command, cwd=place[0], env=place[1], capture_output=True, text=True, check=True).stdout
+
+    return sessions("show", re.search(r"^\d[\w-]+", sessions("list"), re.MULTILINE)[0], "--events")
+
+
+@contextmanager
+def sleeping(place, *options):
+    """The program with a command at work in it; gives both the program and what marks the command's processes."""
+    with program(place, "--approve", "auto", *options) as process:
+        fifo, seconds = place[0] / "fifo", f"1{os.getpid()}.{time.monotonic_ns()}"
+        os.mkfifo(fifo)
+        send(
+            process,
+            HELLO,
+            READY,
+            call(2, "run_terminal_cmd", command=f"sleep {seconds} & echo > fifo; sleep {seconds}"),
+        )
+        fifo.read_bytes()
+        assert running(seconds.encode())
+        yield process, seconds.encode()
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_client_works_with_it_and_its_user_undoes_it(place, mode):
+    """A client of the SDK starts it, reads, changes; afterwards ``hilum undo`` takes the change back."""
+    folder, environ = place
+    command = [*PROGRAM[1:], "-C", str(folder), "--approve", "auto"]
+    params = StdioServerParameters(command=sys.executable, args=command, env=environ)
+    with open(folder.parent / "errors", "w") as errors, trio.fail_after(60):  # noqa: ASYNC230
+        async with Client(stdio_client(params, errlog=errors), mode=mode) as client:
+            assert not (await client.call_tool("read_file", {"path": "a.txt"})).is_error
+            change = {"path": "a.txt", "old_string": "one", "new_string": "two"}
+            assert not (await client.call_tool("edit_file", change)).is_error
+    assert (folder / "a.txt").read_text() == "two\n"
+    undo = [*PROGRAM[:3], "undo"]
+    await trio.run_process(undo, cwd=folder, env=environ, capture_stdout=True, capture_stderr=True)
+    assert (folder / "a.txt").read_text() == "one\n"
+    assert (folder.parent / "errors").read_text() == ""
+
+
+def test_nothing_but_the_protocol_is_on_the_wire(place):
+    """Lines that are no messages are survived; what a plugin prints, or a command inherits, does not get onto the wire."""
+    folder, environ = place
+    packages = folder.parent / "packages"
+    (packages / "loud-1.dist-info").mkdir(parents=True)
+    (packages / "loud-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1\n")
+    (packages / "loud-1.dist-info" / "entry_points.txt").write_text("[hilum]\nloud = loud\n")
+    (packages / "loud.py").write_text(
+        "import os\nprint('LOUD')\nos.write(1, b'LOUDER\\n')\nassert os.read(0, 9) == b''\n"
+    )
+    with program((folder, environ | {"PYTHONPATH": str(packages)})) as process:
+        send(process, b"\n", b"no json\n", b'{"json": "but no message"}\n', b"\xff\xfe\n", HELLO, READY)
+        assert receive(process, 1)["result"]["serverInfo"]["name"] == "hilum"
+        send(process, call(2, "read_file", path="a.txt"))
+        assert "one" in receive(process, 2)["result"]["content"][0]["text"]
+        process.stdin.close()
+        assert process.stdout.read() == b""
+        assert process.wait(20) == 0
+        said = process.stderr.read()
+    assert b"LOUD\n" in said
+    assert b"LOUDER\n" in said
+
+
+def test_the_end_of_input_ends_it_and_leaves_no_session_behind(place):
+    """A client that only looked leaves nothing in the list of sessions."""
+    folder, environ = place
+    with program(place) as process:
+        send(process, HELLO, READY, {"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
+        names = {tool["name"] for tool in receive(process, 2)["result"]["tools"]}
+        assert {"read_file", "run_terminal_cmd", "agent_explore"} <= names
+        assert not names & {"task", "ask_question", "todo_write"}
+        process.stdin.close()
+        assert process.wait(20) == 0
+        assert process.stderr.read() == b""
+    shown = subprocess.run([*PROGRAM[:3], "sessions", "list"], cwd=folder, env=environ, capture_output=True, text=True)
+    assert "There are no sessions" in shown.stdout
+
+
+def test_without_leave_nothing_is_changed(place):
+    """A client that can ask nobody may read; what changes something comes back refused."""
+    with program(place) as process:
+        send(process, HELLO, READY, call(2, "write_file", path="b.txt", content="x"))
+        result = receive(process, 2)["result"]
+        assert result["isError"]
+        assert "Nobody could approve the call" in result["content"][0]["text"]
+    assert not (place[0] / "b.txt").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+def test_a_signal_ends_it_and_every_process_of_it(place, number):
+    """Asked or forced, nothing that it started stays."""
+    with sleeping(place) as (process, command):
+        process.send_signal(number)
+        code = process.wait(20)
+        assert code == (-number if number == signal.SIGKILL else 128 + number)
+        assert gone(command)
+        if number != signal.SIGKILL:
+            assert '"run_ended"' in events(place)
+            assert '"state":"stopped"' in events(place)
+
+
+def test_a_client_that_is_gone_ends_every_process_of_it(place):
+    """The wire closes in the middle of a call."""
+    with sleeping(place) as (process, command):
+        process.stdin.close()
+        process.stdout.close()
+        assert process.wait(20) == 0
+        assert gone(command)
+
+
+def test_over_http_it_prints_address_and_token_once(place):
+    """What it prints is what a client needs; a signal ends it."""
+    with program(place, "--http") as process:
+        address, token = process.stdout.readline().decode(), process.stdout.readline().decode()
+        url = re.search(r"http://127\.0\.0\.1:\d+/mcp", address)[0]
+        given = {"accept": "application/json, text/event-stream", "authorization": f"Bearer {token.split()[1]}"}
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                answer = httpx.post(url, json=HELLO, headers=given)
+                break
+            except httpx.ConnectError:
+                assert time.monotonic() < deadline
+        assert answer.status_code == 200
+        assert "hilum" in answer.text
+        assert httpx.post(url, json=HELLO).status_code == 401
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 128 + signal.SIGTERM
+        assert process.stdout.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--http", "99999"], "is no port"),
+        (["--approve", "never"], "invalid choice"),
+        (["--mode", "none"], "mode"),
+        (["--model", "none/x"], "none"),
+        (["--token-file", "/", "--http"], "token"),
+        (["-C", "/nowhere"], "There is no folder"),
+        (["--tool", "x"], "--tools"),
+    ],
+)
+def test_a_mistake_is_told_with_what_to_do(place, options, said):
+    """One line of what is wrong, and none on the wire."""
+    with program(place, *options) as process:
+        out, err = process.communicate(timeout=30)
+    assert process.returncode not in (0, 1)
+    assert out == b""
+    assert said in err.decode()
+    assert "Traceback" not in err.decode()
