@@ -14,7 +14,7 @@ import trio
 from hilum import ToolError, errors
 from hilum_web import Reach, check_url
 
-from hilum_browser.inside.socks import loopback
+from hilum_browser.inside.proxy import loopback
 
 if TYPE_CHECKING:
     import anyio.abc
@@ -54,7 +54,6 @@ class Gateway:
 
         host, _, port = words.decode("ascii", "replace").partition(" ")
         place = (host, int(port) if port.isascii() and port.isdigit() else 0)
-        self._refused.pop(place, None)
         self._open += 1
         try:
             stream = await self._connect(*place)
@@ -68,6 +67,10 @@ class Gateway:
             await channel.send(b"\1")
         finally:
             self._open -= 1
+
+    def forget(self) -> None:
+        """Forget why connections were not made: an action begins."""
+        self._refused.clear()
 
     def reason(self, url: str) -> ToolError | None:
         """Say why a page could not be reached; ``None`` where that was not decided here."""

@@ -101,6 +101,7 @@ class Running:
             ToolError: The browser crashed or hangs.
         """
         assert self._link is not None
+        self.gateway.forget()
         self._count += 1
         number = self._count
         self._answers[number] = None

@@ -64,6 +64,7 @@ class Actions:
         tab = None if action in _ABOUT_NO_PAGE else tabs.at(given["tab"])
         if tab is not None:
             tab.failed = None
+            await self._refuse_old_ref(tab, given["selector"])
         try:
             method: Callable[..., Awaitable[dict[str, Any]]] = getattr(self, f"_{action}")
             answer = await (method(tabs, given) if tab is None else method(tab, given))
@@ -105,6 +106,12 @@ class Actions:
     def _element(self, tab: Tab, selector: str) -> Locator:
         ref = _REF.fullmatch(selector)
         return tab.page.locator(f"aria-ref={ref[1]}" if ref else selector)
+
+    async def _refuse_old_ref(self, tab: Tab, selector: str) -> None:
+        """Say at once that a ref is not there: unlike other elements it will not appear."""
+        if _REF.fullmatch(selector) and not await self._element(tab, selector).count():
+            text = f"No element {selector!r} is on {site(tab.page.url)}."
+            raise Failed("E_NOT_FOUND", text, "A ref holds while its element does: take a new snapshot.")
 
     def _needed(self, tab: Tab, given: dict[str, Any], action: str) -> Locator:
         if not given["selector"]:

@@ -9,8 +9,7 @@ SNAPSHOT = "Take a snapshot to see what is there."
 # Chromium's net_error_list.h: what is said of a site, and what to do.
 _NET = {
     "CONNECTION_REFUSED": ("refused the connection", "Is its server running?"),
-    "SOCKS_CONNECTION_FAILED": ("cannot be reached", "Is its server running, and is the address right?"),
-    "SOCKS_CONNECTION_HOST_UNREACHABLE": ("cannot be reached", "Is its server running, and is the address right?"),
+    "TUNNEL_CONNECTION_FAILED": ("cannot be reached", "Is its server running, and is the address right?"),
     "CONNECTION_RESET": ("broke the connection off", "Try again; is its server well?"),
     "CONNECTION_CLOSED": ("closed the connection without an answer", "Is this its port, and does it speak HTTP?"),
     "EMPTY_RESPONSE": ("closed the connection without an answer", "Is this its port, and does it speak HTTP?"),
@@ -49,6 +48,8 @@ class Failed(Exception):
 
 def site(url: str) -> str:
     """Scheme, host and port of a URL."""
+    if url.startswith("chrome-error:"):
+        return "the error page of the browser"
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -75,7 +76,7 @@ def network(url: str, message: str) -> Failed:
 def first_line(message: str) -> str:
     """The first line of a message of Playwright's, without the name of its function."""
     line = message.strip().partition("\n")[0]
-    return re.sub(r"^[A-Z]\w+\.\w+: ", "", line)[:300].rstrip(".")
+    return re.sub(r"^[A-Z]\w+\.\w+: ", "", line)[:300].rstrip(".?! ")
 
 
 def of_element(message: str, selector: str, found: int, where: str, seconds: float) -> Failed:

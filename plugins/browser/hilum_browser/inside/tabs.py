@@ -51,7 +51,7 @@ class Tab:
 
         end = asyncio.get_running_loop().time() + seconds
         await asyncio.sleep(0.05)
-        while self.loading is not None and asyncio.get_running_loop().time() < end:
+        while (self.loading is not None or self._tabs.opening) and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(0.02)
         rest = max(end - asyncio.get_running_loop().time(), 0.1)
         try:
@@ -126,6 +126,7 @@ class Tabs:
         notes: What is to be told with the next answer.
         downloads: Files that pages gave and nobody has taken.
         accept: Whether dialogs are answered with yes.
+        opening: Whether a page is on its way.
     """
 
     def __init__(self, context: BrowserContext) -> None:
@@ -135,6 +136,18 @@ class Tabs:
         self.notes: list[str] = []
         self.downloads: deque[Download] = deque(maxlen=20)
         self.accept = False
+        self.opening = False
+        context.on("request", self._request)
+
+    def _request(self, request: Request) -> None:
+        """Note a page that is on its way: its first request comes before it is known."""
+        from playwright.async_api import Error
+
+        if request.is_navigation_request():
+            try:
+                _ = request.frame
+            except Error:
+                self.opening = True
 
     async def open(self) -> Tab:
         """Give the current tab, a new one where there is none."""
@@ -144,6 +157,7 @@ class Tabs:
 
     def add(self, page: Page) -> Tab:
         """Take a page as the current tab."""
+        self.opening = False
         tab = self.current = Tab(page, self)
         self.all.append(tab)
         if len(self.all) > MOST_TABS:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import sys
 from typing import Any
 
@@ -14,10 +15,10 @@ import anyio
 import anyio.abc
 import msgspec
 
-from . import socks
 from .actions import Actions
 from .failures import Failed, first_line
 from .link import Link
+from .proxy import Proxy
 
 START = 20.0
 # A page must not get round the proxy: neither by looking names up, nor by WebRTC.
@@ -76,18 +77,24 @@ async def _main(config: Config, out: int) -> None:
     link = Link(lambda: reader.read(65536), write, commands.put_nowait)
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(socks.serve, link, listener)
-        tasks.start_soon(_serve, config, link, commands, listener.extra(anyio.abc.SocketAttribute.local_port))
+        proxy = {
+            "server": f"http://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}",
+            "bypass": "<-loopback>",  # this takes away what browsers leave out by themselves
+            "username": "hilum",
+            "password": secrets.token_hex(16),
+        }
+        tasks.start_soon(Proxy(link, proxy["username"], proxy["password"]).serve, listener)
+        tasks.start_soon(_serve, config, link, commands, proxy)
         await link.run()
         os._exit(0)  # nobody is there any more; what was started is ended by who started this
 
 
-async def _serve(config: Config, link: Link, commands: asyncio.Queue[dict[str, Any]], port: int) -> None:
+async def _serve(config: Config, link: Link, commands: asyncio.Queue[dict[str, Any]], proxy: Any) -> None:
     from playwright.async_api import Error, async_playwright
 
     async with async_playwright() as playwright:
         try:
-            browser, boxed = await _launch(playwright.chromium, config, port)
+            browser, boxed = await _launch(playwright.chromium, config, proxy)
         except Error as error:
             link.say({"failed": str(error)[-4000:]})
             await asyncio.Event().wait()
@@ -110,7 +117,7 @@ async def _serve(config: Config, link: Link, commands: asyncio.Queue[dict[str, A
             link.say({"id": command["id"], "answer": answer})
 
 
-async def _launch(chromium: Any, config: Config, port: int) -> tuple[Any, bool]:
+async def _launch(chromium: Any, config: Config, proxy: Any) -> tuple[Any, bool]:
     """Start Chromium, with its own sandbox where that works."""
     from playwright.async_api import Error
 
@@ -120,7 +127,7 @@ async def _launch(chromium: Any, config: Config, port: int) -> tuple[Any, bool]:
             browser = await chromium.launch(
                 executable_path=config.executable,
                 chromium_sandbox=boxed,
-                proxy={"server": f"socks5://127.0.0.1:{port}", "bypass": "<-loopback>"},
+                proxy=proxy,
                 args=[*_ARGUMENTS],
                 env={**os.environ, "HOME": os.environ.get("TMPDIR", "/tmp")},
                 timeout=1000 * START,
