@@ -20,6 +20,8 @@ SETTLE = 3.0
 PICTURE = 15.0
 MOST_PICTURE = 20_000_000
 _REF = re.compile(r"(?:aria-ref=|ref=|@)?((?:f\d+)?e\d+)")
+# The error page of the navigation before this one came in between.
+_LATE = 'interrupted by another navigation to "chrome-error:'
 # No argument of another action is looked at for these.
 _ABOUT_NO_PAGE = ("navigate", "tabs", "download")
 
@@ -145,7 +147,12 @@ class Actions:
         tab.failed = None
         before = tab.page.url
         try:
-            response = await move(1000 * self._page_seconds)
+            try:
+                response = await move(1000 * self._page_seconds)
+            except Error as error:
+                if _LATE not in str(error):
+                    raise
+                response = await move(1000 * self._page_seconds)
         except TimeoutError:
             to = site(given["url"] or before)
             message = f"{to} did not answer within {self._page_seconds:g} s."

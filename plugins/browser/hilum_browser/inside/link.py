@@ -49,10 +49,10 @@ class Channel(anyio.abc.ByteStream):
     async def receive(self, max_bytes: int = 65536) -> bytes:
         """Give the next bytes."""
         while not self._held:
-            if self._gone:
-                raise anyio.BrokenResourceError
             if self._ended:
                 raise anyio.EndOfStream
+            if self._gone:
+                raise anyio.BrokenResourceError
             self._news = anyio.Event()
             await self._news.wait()
         data = bytes(self._held[:max_bytes])
@@ -100,7 +100,7 @@ class Channel(anyio.abc.ByteStream):
             self._window += int.from_bytes(data)
             self._room.set()
         else:
-            self._ended, self._gone = True, self._gone or kind == _GONE
+            self._ended, self._gone = self._ended or kind == _END, self._gone or kind == _GONE
             self._room.set()
         self._news.set()
 
