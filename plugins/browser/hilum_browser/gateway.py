@@ -1,7 +1,7 @@
 """The way of pages to the network: each connection is checked here, outside the sandbox, and made to what was checked.
 
-A page is in a browser that has no other network, so nothing that it does goes past this: no redirect, no script, no WebSocket, no
-name that changes what it stands for.
+A page is in a browser that has no other network, so nothing that it does goes past this: no redirect, no script, no
+WebSocket, no name that changes what it stands for.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Gateway:
         except ValueError:
             return None
         refused = self._refused.get((parts.hostname or "", port))
-        return refused and ToolError(refused.text, code=refused.code, hint=refused.hint)
+        return None if refused is None else ToolError(refused.text, code=refused.code, hint=refused.hint)
 
     async def _connect(self, host: str, port: int) -> anyio.abc.SocketStream:
         import anyio
@@ -97,7 +97,11 @@ class Gateway:
                 except trio.TooSlowError:
                     why = f"it did not answer within {EACH:g} s"
                 except OSError as error:
-                    why = "the connection was refused" if _is_refusal(error) else str(error.__cause__ or error).rstrip(".")
+                    why = (
+                        "the connection was refused"
+                        if _is_refusal(error)
+                        else str(error.__cause__ or error).rstrip(".")
+                    )
         hint = "Is its server running, and at this port?"
         raise Refused(errors.E_UNREACHABLE, f"{host}:{port} cannot be reached: {why}.", hint)
 
@@ -108,7 +112,9 @@ class Gateway:
             text = f"{host} is not on this machine, and pages may reach nothing else (browser.network)."
             raise Refused(errors.E_ADDRESS, text, _LISTED)
         shown = f"[{host}]" if ":" in host else host
-        verdict = await trio.to_thread.run_sync(check_url, f"http://{shown}:{port}/", None, reach, abandon_on_cancel=True)
+        verdict = await trio.to_thread.run_sync(
+            check_url, f"http://{shown}:{port}/", None, reach, abandon_on_cancel=True
+        )
         if verdict:
             return verdict.addresses
         if "was not found" in verdict.reason:
@@ -126,4 +132,3 @@ def _is_refusal(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
-

@@ -1,4 +1,4 @@
-"""A browser that runs: its process under the warden, and the way to it. It is never mended: what is wrong is ended and replaced."""
+"""A browser that runs: its process under the warden, and the way to it. What is wrong is ended and replaced, never mended."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ class Running:
     Attributes:
         version: Which browser it is.
         boxed: Whether Chromium's own sandbox holds its pages.
-        ended: Whether it is of no use any more.
     """
 
     def __init__(self, settings: BrowserSettings, gateway: Gateway) -> None:
@@ -55,6 +54,7 @@ class Running:
 
     @property
     def ended(self) -> bool:
+        """Whether it is of no use any more."""
         return self._scope.cancel_called or self._gone.is_set()
 
     async def run(self, processes: Processes, executable: str, folder: str) -> None:

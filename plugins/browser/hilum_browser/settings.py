@@ -13,7 +13,9 @@ class BrowserSettings:
 
     enabled: bool = setting(default=True, help="Whether the agent has the tool browser_use.")
     executable: str = setting(
-        default="", project=False, help="Path of Chromium or a browser made from it; what is found on the system when empty."
+        default="",
+        project=False,
+        help="Path of Chromium or a browser made from it; what is found on the system when empty.",
     )
     network: Literal["public", "loopback"] = setting(
         default="public",

@@ -111,8 +111,8 @@ class Browsers:
             await trio.to_thread.run_sync(lambda: shutil.rmtree(self._folder, ignore_errors=True))
 
     def _limit(self, given: dict[str, Any]) -> float:
-        own = {"navigate": 2, "back": 2, "forward": 2, "reload": 2, "download": 2}.get(given["action"], 0)
-        return MORE + own * self._settings.page_timeout + self._settings.timeout + given["waitMs"] / 1000
+        waited: int = given["waitMs"]
+        return MORE + 2 * self._settings.page_timeout + self._settings.timeout + waited / 1000
 
     async def _close(self) -> str:
         running, self._running = self._running, None
@@ -132,10 +132,16 @@ class Browsers:
             return self._running, False
         crashed, self._running = self._running is not None, None
         if not has_playwright():
-            raise NeedsUser("The browser needs Playwright, which is not installed.", code=errors.E_NOT_INSTALLED, hint=PLAYWRIGHT)
+            raise NeedsUser(
+                "The browser needs Playwright, which is not installed.", code=errors.E_NOT_INSTALLED, hint=PLAYWRIGHT
+            )
         if not (executable := find_chromium(self._settings.executable)):
             named = self._settings.executable
-            text = f"There is no program {named!r} (browser.executable)." if named else "No Chromium was found on this system."
+            text = (
+                f"There is no program {named!r} (browser.executable)."
+                if named
+                else "No Chromium was found on this system."
+            )
             raise NeedsUser(text, code=errors.E_NOT_INSTALLED, hint=CHROMIUM)
         if action not in ("navigate", "tabs"):
             text = "The browser had crashed, and its pages are gone." if crashed else "No page is open."
@@ -161,7 +167,8 @@ class Browsers:
         self, call: Call, running: Running, answer: dict[str, Any], given: dict[str, Any], begun: bool
     ) -> Output:
         """Save what came as a file, and give what the model reads."""
-        lines, images = [str(answer["text"])], ()
+        lines = [str(answer["text"])]
+        images: tuple[Image, ...] = ()
         data = {key: answer[key] for key in ("url", "title", "status") if key in answer}
         if isinstance(blob := answer.get("blob"), bytes):
             path = await self._saved(call, given, answer, blob)
@@ -213,7 +220,11 @@ def _check(given: dict[str, Any]) -> None:
         except ValueError as error:
             text = f"{given['url'][:200]!r} is not opened: {error}."
             raise ToolError(text, code=errors.E_ADDRESS, hint="Name an http:// or https:// address.") from None
-    if given["action"] == "screenshot" and given["path"] and not given["path"].lower().endswith((".png", ".jpg", ".jpeg")):
+    if (
+        given["action"] == "screenshot"
+        and given["path"]
+        and not given["path"].lower().endswith((".png", ".jpg", ".jpeg"))
+    ):
         text = f"{given['path']!r} is no name for a screenshot."
         raise ToolError(text, code=errors.E_BAD_ARGS, hint="End it with .png or .jpg.")
 
@@ -232,9 +243,9 @@ async def _in_turn(call: Call) -> None:
 
 
 def _failed(running: Running, answer: dict[str, Any]) -> ToolError:
-    if answer.get("site") and answer["code"] in (errors.E_UNREACHABLE, errors.E_TIMEOUT):
-        if reason := running.gateway.reason(answer["site"]):
-            return reason
+    unreached = answer.get("site") and answer["code"] in (errors.E_UNREACHABLE, errors.E_TIMEOUT)
+    if unreached and (reason := running.gateway.reason(answer["site"])):
+        return reason
     return ToolError(answer["text"], code=answer["code"], hint=answer["hint"])
 
 

@@ -126,7 +126,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     ready, stop = threading.Event(), trio.Event()
 
     async def hold() -> None:
-        async with open_bench(*PLUGINS, settings=SETTINGS, folder=tmp_path_factory.mktemp("bench"), patience=90) as bench:
+        async with open_bench(
+            *PLUGINS, settings=SETTINGS, folder=tmp_path_factory.mktemp("bench"), patience=90
+        ) as bench:
             opened.append(Browser(bench, trio.lowlevel.current_trio_token()))
             ready.set()
             await stop.wait()

@@ -16,7 +16,12 @@ pytestmark = needs_browser
 @pytest.fixture(autouse=True)
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """What names stand for, as the system would say."""
-    known = {"inner.test": "10.1.2.3", "rebound.test": "127.0.0.1", "cloud.test": "169.254.169.254", "listed.test": "127.0.0.1"}
+    known = {
+        "inner.test": "10.1.2.3",
+        "rebound.test": "127.0.0.1",
+        "cloud.test": "169.254.169.254",
+        "listed.test": "127.0.0.1",
+    }
     real = socket.getaddrinfo
 
     def look_up(host, *args, **kwargs):
@@ -65,7 +70,8 @@ def test_neither_a_redirect_nor_a_script_gets_round_it(browser: Browser, site: S
         const note = (what) => {{ ends.push(what); document.title = ends.sort().join() }};
         fetch('http://{bad}/').then(() => note('fetched'), () => note('fetch failed'));
         fetch('http://rebound.test:{site.port}/').then(() => note('fetched'), () => note('rebound failed'));
-        const socket = new WebSocket('ws://{bad}/'); socket.onopen = () => note('open'); socket.onerror = () => note('socket failed');
+        const socket = new WebSocket('ws://{bad}/');
+        socket.onopen = () => note('open'); socket.onerror = () => note('socket failed');
         const image = new Image(); image.onload = () => note('image'); image.onerror = () => note('image failed');
         image.src = 'http://{bad}/x.png';
         setTimeout(() => location = 'http://{bad}/go', 1500);

@@ -149,7 +149,11 @@ def test_downloads_are_saved_within_bounds(browser: Browser, site: Site) -> None
     """A file that a page gives is told, and saved where the call says; one that is too large is not kept."""
 
     def attached(size: int) -> tuple[int, dict[str, str], bytes]:
-        return 200, {"content-type": "text/csv", "content-disposition": 'attachment; filename="../a b.csv"'}, b"x" * size
+        return (
+            200,
+            {"content-type": "text/csv", "content-disposition": 'attachment; filename="../a b.csv"'},
+            b"x" * size,
+        )
 
     site.pages |= {
         "/files": "<a href=/small>small</a><a href=/large>large</a>",

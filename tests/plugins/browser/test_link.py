@@ -16,6 +16,10 @@ def pair(dialled, heard=lambda _: None) -> tuple[Link, Link]:
     )
 
 
+async def ignore(channel, words):
+    await trio.sleep_forever()
+
+
 async def drain(channel: Channel) -> bytes:
     data = b""
     while True:
@@ -96,14 +100,14 @@ async def test_a_stream_that_nobody_reads_holds_up_only_itself(nursery, autojump
 async def test_what_does_not_keep_to_the_frames_is_dropped(frame, autojump_clock):
     """The other end may be in an attacker's hands."""
     stream, far = trio.testing.memory_stream_pair()
-    link = Link(lambda: stream.receive_some(), stream.send_all, lambda _: None, lambda *_: trio.sleep_forever())
+    link = Link(lambda: stream.receive_some(), stream.send_all, lambda _: None, ignore)
     await far.send_all(frame)
     with pytest.raises(Broken):
         await link.run()
 
 
 async def test_a_channel_ends_with_its_link(nursery, autojump_clock):
-    one, other = pair(lambda *_: trio.sleep_forever())
+    one, other = pair(ignore)
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as both:
             both.start_soon(one.run)
@@ -119,12 +123,14 @@ async def test_a_channel_ends_with_its_link(nursery, autojump_clock):
 
 async def test_streams_are_spliced_until_both_end(nursery):
     """What is closed on one side is closed on the other, and nothing is lost."""
+
     async def dialled(channel, words):
         back = other.dial(words)
         await splice(channel, back)
 
     async def upper(channel, words):
         await channel.send((words + await drain(channel)).upper())
+        await channel.send_eof()
 
     one, middle = pair(dialled)
     other, last = pair(upper)

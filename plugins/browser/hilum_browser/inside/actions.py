@@ -20,8 +20,6 @@ SETTLE = 3.0
 PICTURE = 15.0
 MOST_PICTURE = 20_000_000
 _REF = re.compile(r"(?:aria-ref=|ref=|@)?((?:f\d+)?e\d+)")
-# The error page of the navigation before this one came in between.
-_LATE = 'interrupted by another navigation to "chrome-error:'
 # No argument of another action is looked at for these.
 _ABOUT_NO_PAGE = ("navigate", "tabs", "download")
 
@@ -70,6 +68,9 @@ class Actions:
         try:
             method: Callable[..., Awaitable[dict[str, Any]]] = getattr(self, f"_{action}")
             answer = await (method(tabs, given) if tab is None else method(tab, given))
+            if tabs.current is not None and action != "close":
+                page = tabs.current.page
+                answer |= {"url": page.url, "title": await _title(tabs.current), "failed": tabs.current.failed}
         except Error as error:
             now = tab or tabs.current
             raise await self._told(error, now, given) from None
@@ -79,9 +80,6 @@ class Actions:
             raise Failed("crashed", f"The page {site(tabs.current.page.url)} crashed.")
         if tabs.notes:
             answer["notes"], tabs.notes = tabs.notes[-20:], []
-        if tabs.current is not None and action != "close":
-            page = tabs.current.page
-            answer |= {"url": page.url, "title": await _title(tabs.current), "failed": tabs.current.failed}
         return answer
 
     async def _told(self, error: Exception, tab: Tab | None, given: dict[str, Any]) -> Failed:
@@ -89,12 +87,18 @@ class Actions:
         from playwright.async_api import Error, TimeoutError
 
         message, where = str(error), site(tab.page.url) if tab else "the page"
-        if (tab is not None and tab.crashed) or "Target crashed" in message or "has been closed" in message:
+        if (
+            (tab is not None and tab.crashed)
+            or "Target crashed" in message
+            or re.search("(has been|[Cc]onnection) closed", message)
+        ):
             return Failed("crashed", f"The browser, or the page {where} in it, crashed or was closed.")
         if "net::ERR_" in message:
             return network(tab.failed[0] if tab and tab.failed else given["url"], message)
         if "Unknown key" in message:
-            return Failed("E_BAD_ARGS", f"{first_line(message)}.", "Keys are named as Enter, Escape, ArrowDown, Control+A.")
+            return Failed(
+                "E_BAD_ARGS", f"{first_line(message)}.", "Keys are named as Enter, Escape, ArrowDown, Control+A."
+            )
         found = -1
         if isinstance(error, TimeoutError):
             found = 1
@@ -128,7 +132,9 @@ class Actions:
 
     async def _navigate(self, tabs: Tabs, given: dict[str, Any]) -> dict[str, Any]:
         tab = tabs.at(given["tab"]) if given["tab"] else await tabs.open()
-        return await self._go(tab, lambda seconds: tab.page.goto(given["url"], wait_until="commit", timeout=seconds), given)
+        return await self._go(
+            tab, lambda seconds: tab.page.goto(given["url"], wait_until="commit", timeout=seconds), given
+        )
 
     async def _back(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         return await self._go(tab, lambda seconds: tab.page.go_back(wait_until="commit", timeout=seconds), given)
@@ -139,9 +145,7 @@ class Actions:
     async def _reload(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         return await self._go(tab, lambda seconds: tab.page.reload(wait_until="commit", timeout=seconds), given)
 
-    async def _go(
-        self, tab: Tab, move: Callable[[float], Awaitable[Any]], given: dict[str, Any]
-    ) -> dict[str, Any]:
+    async def _go(self, tab: Tab, move: Callable[[float], Awaitable[Any]], given: dict[str, Any]) -> dict[str, Any]:
         from playwright.async_api import Error, TimeoutError
 
         tab.failed = None
@@ -150,8 +154,9 @@ class Actions:
             try:
                 response = await move(1000 * self._page_seconds)
             except Error as error:
-                if _LATE not in str(error):
+                if "interrupted by another navigation" not in str(error):
                     raise
+                await tab.settle(SETTLE)
                 response = await move(1000 * self._page_seconds)
         except TimeoutError:
             to = site(given["url"] or before)
@@ -160,6 +165,7 @@ class Actions:
         except Error as error:
             if "Download is starting" in str(error):
                 return {"text": "There is no page there, but a file."}
+            await tab.error_page()
             raise
         if response is None and given["action"] in ("back", "forward") and tab.page.url == before:
             return {"text": f"There is no page to go {given['action']} to."}
@@ -270,7 +276,8 @@ class Actions:
 
     async def _console(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         await asyncio.sleep(0.05)  # what was just written is on its way
-        lines, _ = [*tab.log], tab.log.clear()
+        lines = [*tab.log]
+        tab.log.clear()
         return self._cut("\n".join(lines) or "Nothing new.", "These were the oldest.")
 
     async def _wait(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
@@ -311,7 +318,7 @@ class Actions:
             await self._element(tab, given["selector"]).click(timeout=self._patience)
             await tab.settle(SETTLE)
         until = time.monotonic() + self._seconds
-        while not tabs.downloads and given["selector"] and time.monotonic() < until:
+        while not tabs.downloads and given["selector"] and time.monotonic() < until:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         if not tabs.downloads:
             text = "No page has given a file to download."
@@ -337,9 +344,7 @@ class Actions:
 
 
 async def _title(tab: Tab) -> str:
-    from playwright.async_api import Error
-
     try:
         return (await asyncio.wait_for(tab.page.title(), 2))[:200]
-    except (Error, TimeoutError):
+    except TimeoutError:
         return ""

@@ -200,8 +200,8 @@ class Link:
                 raise Broken("It opens a channel that it may not.")
             channel = self._channels[number] = Channel(self, number)
             tasks.start_soon(self._serve, channel, data)
-        elif channel := self._channels.get(number):  # one that was closed here may still be spoken to
-            channel.heard(kind, data)
+        elif known := self._channels.get(number):  # one that was closed here may still be spoken to
+            known.heard(kind, data)
 
     async def _serve(self, channel: Channel, words: bytes) -> None:
         assert self._dialled is not None

@@ -1,10 +1,10 @@
 """The proxy that the browser is given: HTTP on the sandbox's own loopback, so that no name is looked up inside.
 
-Commands of the session share that loopback and must not get out this way, so the proxy wants a password, which the browser alone
-knows. What is asked for on the loopback is looked for on this one first, where commands of the session have their servers;
-everything else goes through the link, and hilum decides.
+Commands of the session share that loopback and must not get out this way, so the proxy wants a password, which the browser
+alone knows. What is asked for on the loopback is looked for on this one first, where commands of the session have their
+servers; everything else goes through the link, and hilum decides.
 
-A connection carries one request, or a tunnel (RFC 9110, 9.3.6); nothing of a second one, and with it the password, is passed on.
+A connection carries one request, or a tunnel (RFC 9110, 9.3.6): nothing of a second one, with the password, is passed on.
 """
 
 from __future__ import annotations

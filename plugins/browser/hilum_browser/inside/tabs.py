@@ -51,13 +51,20 @@ class Tab:
 
         end = asyncio.get_running_loop().time() + seconds
         await asyncio.sleep(0.05)
-        while (self.loading is not None or self._tabs.opening) and asyncio.get_running_loop().time() < end:
+        while (self.loading is not None or self._tabs.opening) and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         rest = max(end - asyncio.get_running_loop().time(), 0.1)
         try:
             await self.page.wait_for_load_state("domcontentloaded", timeout=1000 * rest)
         except Error:  # still loading, or closed: the answer shows how it is
             pass
+
+    async def error_page(self) -> None:
+        """Wait for the error page that follows a page which could not be loaded: it would come into what is opened next."""
+        for _ in range(50):
+            if self.page.url.startswith("chrome-error:"):
+                return
+            await asyncio.sleep(0.02)
 
     def _say(self, line: str) -> None:
         self.log.append(line[:LONGEST_LINE])
@@ -97,7 +104,9 @@ class Tab:
 
         yes = self._tabs.accept or dialog.type in ("alert", "beforeunload")
         said = "accepted" if yes else "dismissed (set accept to say yes)"
-        self._tabs.notes.append(f"The page asked in a dialog ({dialog.type}): {dialog.message[:LONGEST_LINE]!r}: {said}.")
+        self._tabs.notes.append(
+            f"The page asked in a dialog ({dialog.type}): {dialog.message[:LONGEST_LINE]!r}: {said}."
+        )
         try:
             await (dialog.accept() if yes else dialog.dismiss())
         except Error:  # the page is gone

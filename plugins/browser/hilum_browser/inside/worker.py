@@ -113,7 +113,11 @@ async def _serve(config: Config, link: Link, commands: asyncio.Queue[dict[str, A
             except Failed as error:
                 answer = {"code": error.code, "text": error.text, "hint": error.hint, "site": error.url}
             except Exception as error:  # it must be told, or the caller waits for nothing
-                answer = {"code": "E_INTERNAL", "text": f"{type(error).__name__}: {first_line(str(error))}.", "hint": ""}
+                answer = {
+                    "code": "E_INTERNAL",
+                    "text": f"{type(error).__name__}: {first_line(str(error))}.",
+                    "hint": "",
+                }
             link.say({"id": command["id"], "answer": answer})
 
 
