@@ -1,7 +1,7 @@
 """A real browser on a local page: from a cold start, and navigate, type, click, read and screenshot once it runs.
 
-``python tests/benchmarks/browser.py`` prints medians and the worst of some rounds, and how long its end takes. Needs Playwright and
-Chromium.
+``python tests/benchmarks/browser.py`` prints medians and the worst of some rounds, and how long its end takes.
+Needs Playwright and Chromium.
 """
 
 import statistics
