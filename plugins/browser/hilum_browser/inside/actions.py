@@ -148,17 +148,20 @@ class Actions:
     async def _go(self, tab: Tab, move: Callable[[float], Awaitable[Any]], given: dict[str, Any]) -> dict[str, Any]:
         from playwright.async_api import Error, TimeoutError
 
+        await tab.error_page()  # of a page that could not be loaded before
         tab.failed = None
         before = tab.page.url
         try:
             try:
                 response = await move(1000 * self._page_seconds)
             except Error as error:
-                if "interrupted by another navigation" not in str(error):
+                if 'interrupted by another navigation to "chrome-error:' not in str(error):
                     raise
-                await tab.settle(SETTLE)
-                response = await move(1000 * self._page_seconds)
+                await tab.page.wait_for_url(_no_error_page, wait_until="commit", timeout=1000 * self._page_seconds)
+                response = tab.answer
         except TimeoutError:
+            if tab.failed is not None:
+                raise network(*tab.failed) from None
             to = site(given["url"] or before)
             message = f"{to} did not answer within {self._page_seconds:g} s."
             raise Failed("E_TIMEOUT", message, "Is its server well? Try again, or look at its log.") from None
@@ -341,6 +344,10 @@ class Actions:
             return {"text": "", "blob": await asyncio.to_thread(path.read_bytes), "name": name}
         finally:
             await download.delete()
+
+
+def _no_error_page(url: str) -> bool:
+    return not url.startswith("chrome-error:")
 
 
 async def _title(tab: Tab) -> str:

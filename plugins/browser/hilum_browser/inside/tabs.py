@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .failures import Failed
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, ConsoleMessage, Dialog, Download, Page, Request, Response
+    from playwright.async_api import BrowserContext, ConsoleMessage, Dialog, Download, Frame, Page, Request, Response
 
 LONGEST_LINE = 500
 MOST_LINES = 200
@@ -24,6 +24,7 @@ class Tab:
         log: Console, errors and failed requests, since they were read last.
         loading: The navigation of the whole page that is under way.
         failed: The page that could not be loaded, and why, since the last action began.
+        answer: What the server said for the whole page, last.
         crashed: Whether its process has died.
     """
 
@@ -32,7 +33,11 @@ class Tab:
         self.log: deque[str] = deque(maxlen=MOST_LINES)
         self.loading: Request | None = None
         self.failed: tuple[str, str] | None = None
+        self.answer: Response | None = None
         self.crashed = False
+        self._error_page = asyncio.Event()
+        self._error_page.set()
+        page.on("framenavigated", self._navigated)
         page.on("console", self._console)
         page.on("pageerror", lambda error: self._say(f"uncaught: {error}"))
         page.on("request", self._request)
@@ -61,10 +66,10 @@ class Tab:
 
     async def error_page(self) -> None:
         """Wait for the error page that follows a page which could not be loaded: it would come into what is opened next."""
-        for _ in range(50):
-            if self.page.url.startswith("chrome-error:"):
-                return
-            await asyncio.sleep(0.02)
+        try:
+            await asyncio.wait_for(self._error_page.wait(), 1)
+        except TimeoutError:
+            pass
 
     def _say(self, line: str) -> None:
         self.log.append(line[:LONGEST_LINE])
@@ -85,7 +90,11 @@ class Tab:
         if response.status >= 400:
             self._say(f"{response.status} {response.request.method} {response.url}")
         if self._whole(response.request):
-            self.loading = None
+            self.loading, self.answer = None, response
+
+    def _navigated(self, frame: Frame) -> None:
+        if frame == self.page.main_frame and frame.url.startswith("chrome-error:"):
+            self._error_page.set()
 
     def _loaded(self, request: Request) -> None:
         if request == self.loading:
@@ -98,6 +107,7 @@ class Tab:
             self._say(f"failed: {request.method} {request.url}: {why}")
             if self._whole(request):
                 self.failed = (request.url, why)
+                self._error_page.clear()
 
     async def _dialog(self, dialog: Dialog) -> None:
         from playwright.async_api import Error
