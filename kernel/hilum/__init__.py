@@ -12,16 +12,12 @@ __version__ = "0.1.0"
 _HOMES = {
     "context": ("ContextRequest", "estimate"),
     "agents": ("Agent", "Mode", "Profile", "ToolFilter"),
-    "errors": (
-        "HilumError", "ModelError", "NeedsUser", "PluginError", "SettingsError",
-        "StoreError", "ToolDenied", "ToolError", "UsageError",
-    ),
+    "errors": ("HilumError", "ModelError", "NeedsUser", "PluginError", "SettingsError", "StoreError", "ToolDenied", "ToolError",
+               "UsageError"),
     "hookspecs": ("Interpretation", "Verdict", "allow", "ask", "deny", "hookimpl", "hookspec"),
     "kernel": ("Kernel", "open_kernel"),
-    "messages": (
-        "AssistantMessage", "Block", "Image", "Layer", "Message", "NoteMessage", "Text", "Thinking", "ToolCall",
-        "ToolMessage", "ToolResult", "ToolSpec", "Trim", "Usage", "UserMessage",
-    ),
+    "messages": ("AssistantMessage", "Block", "Image", "Layer", "Message", "NoteMessage", "Text", "Thinking", "ToolCall",
+                 "ToolMessage", "ToolResult", "ToolSpec", "Trim", "Usage", "UserMessage"),
     "processes": ("Command", "Completed", "Process", "Processes"),
     "session": ("Run", "Session"),
     "settings": ("config_folder", "data_folder", "parse_pair", "section", "setting"),

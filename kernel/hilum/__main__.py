@@ -24,6 +24,7 @@ SUMMARIES = {
     "memory": "list, show, add, edit and forget what is remembered across sessions",
     "rules": "show the rules that hold here, and which of them are enforced",
     "skills": "add, list, switch, update, remove and check skills",
+    "mcp": "add, list, approve, test and log in at MCP servers",
     "agents": "list, run, watch, make and check agents that are defined in files",
     "config": "show every setting, its value and where it came from",
     "permissions": "show, change and test the rules for tool calls",

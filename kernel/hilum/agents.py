@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ToolFilter(msgspec.Struct, frozen=True):
-    """Which tools may be used. Entries are names, patterns (``mcp__*``) or what a tool touches (``read``, ``write`` …).
+    """Which tools may be used. Entries are names, patterns (``github__*``) or what a tool touches (``read``, ``write`` …).
 
     Args:
         allow: Only these; ``None`` for all.
@@ -67,6 +67,7 @@ class Profile(msgspec.Struct, frozen=True):
         turns: Most model calls of a run.
         timeout: Seconds a run may take.
         token_limit: Tokens a run may use.
+        cost_limit: US dollars a run may cost; ``None`` for any.
     """
 
     name: str = "main"
@@ -76,6 +77,7 @@ class Profile(msgspec.Struct, frozen=True):
     turns: int | None = None
     timeout: float | None = None
     token_limit: int | None = None
+    cost_limit: float | None = None
 
 
 class Agent(msgspec.Struct, eq=False):
@@ -87,6 +89,7 @@ class Agent(msgspec.Struct, eq=False):
         profile: What it is.
         parent: Name of the agent that made it, empty for none.
         conversation: Its messages and where its run stands.
+        began: When this process took up its run, on trio's clock: the wall's may jump.
     """
 
     name: str
@@ -97,6 +100,7 @@ class Agent(msgspec.Struct, eq=False):
     pieces: dict[str, Pieces] = {}
     good_layers: dict[str, tuple[Layer, ...]] = {}
     starting: str = ""
+    began: float = float("inf")
     scope: trio.CancelScope | None = None
 
     @property

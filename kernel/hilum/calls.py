@@ -84,17 +84,15 @@ async def _settle(agent: Agent, state: CallState, call: ToolCall) -> Output:
         raise _told(session, tool, error) from None
     if agent.conversation.strikes.repeated(state.call) >= THREE:
         raise ToolError("This very call has failed three times.", code="E_REPEATED", hint="Change it, or do without.")
-    verdict = await _verdict(agent, call, tool)
+    heard: Verdict | None = None
+    while (verdict := await _verdict(agent, call, tool)).kind == "ask" and verdict != heard:
+        if heard and (heard.scope or call.name) not in session.grants:
+            raise ToolDenied("What the call would do has changed since it was asked.", code=verdict.code)
+        await _approve(agent, state, call, tool, heard := verdict)
     if verdict.kind == "deny":
         raise ToolDenied(verdict.reason or "The call was refused.", code=verdict.code)
-    if verdict.kind == "ask" and (verdict.scope or call.name) not in session.grants:
-        await _approve(agent, state, call, tool, verdict)
-        again = await _verdict(agent, call, tool)
-        if again.kind == "deny" or (again.kind == "ask" and again != verdict):
-            changed = "What the call would do has changed since it was asked."
-            raise ToolDenied(again.reason if again.kind == "deny" else changed, code=again.code)
     async with AsyncExitStack() as stack:
-        for lock in session.write_locks(arguments[name] for name in tool.writes if arguments.get(name)):
+        for lock in session.underway.locks.of(arguments[name] for name in tool.writes if arguments.get(name)):
             await stack.enter_async_context(lock)
         seq = agent.emit(CallStarted(call=state.call, risk=tool.risk, effect=tool.effect, plugin=tool.plugin))
         state.began = trio.current_time()
@@ -117,8 +115,12 @@ def _find(agent: Agent, call: ToolCall) -> Tool:
 
 
 async def _verdict(agent: Agent, call: ToolCall, tool: Tool) -> Verdict:
-    """The strictest of what approval policy, mode and plugins say; where the policy refuses, no plugin is heard."""
-    hooks, approve, changes = agent.session.hooks, agent.session.approve, tool.risk != "read"
+    """The strictest of what approval policy, mode and plugins say; where the policy refuses, no plugin is heard.
+
+    A lasting yes of the user's answers what he was asked, and nothing else that is asked of the same call.
+    """
+    hooks, approve, grants = agent.session.hooks, agent.session.approve, agent.session.grants
+    changes = tool.risk != "read"
     if changes and approve == "readonly":
         return deny(f"The session is read-only, and {tool.name} can {tool.risk}.")
     if reason := hooks.refusal():
@@ -127,11 +129,13 @@ async def _verdict(agent: Agent, call: ToolCall, tool: Tool) -> Verdict:
     for plugin, value in await hooks.gather("on_tool_call", agent=agent, call=call, tool=tool):
         failed = f"The plugin {plugin}, which guards this, failed: {value}."
         verdicts.append(deny(failed) if isinstance(value, Fault) else value)
-    if changes and tool.risk in agent.mode.ask:
-        verdicts.append(ask(f"In {agent.mode.name} mode calls that {tool.risk} are confirmed by the user."))
-    if changes and approve == "ask_first" and not any(verdict.settled for verdict in verdicts):
-        verdicts.append(ask("Calls that change something are confirmed (approve = ask_first)."))
-    return max(verdicts, key=lambda verdict: verdict.rank)
+    left = [verdict for verdict in verdicts if verdict.kind != "ask" or (verdict.scope or call.name) not in grants]
+    if changes and len(left) == len(verdicts) and call.name not in grants:
+        if tool.risk in agent.mode.ask:
+            left.append(ask(f"In {agent.mode.name} mode calls that {tool.risk} are confirmed by the user."))
+        if approve == "ask_first" and not any(verdict.settled for verdict in verdicts):
+            left.append(ask("Calls that change something are confirmed (approve = ask_first)."))
+    return max(left, key=lambda verdict: verdict.rank)
 
 
 async def _approve(agent: Agent, state: CallState, call: ToolCall, tool: Tool, verdict: Verdict) -> None:
@@ -141,7 +145,8 @@ async def _approve(agent: Agent, state: CallState, call: ToolCall, tool: Tool, v
         ToolDenied: It was no, came too late, or nobody is there to ask.
     """
     session, reason = agent.session, verdict.reason
-    answer = state.answered if state.asked and state.asked.call == call else None
+    known = state.asked and (state.asked.call, state.asked.scope) == (call, verdict.scope)
+    answer = state.answered if known else None
     if answer is None and session.kind == "headless":
         raise ToolDenied(f"It needs the user's approval and nobody is there to give it: {reason}")
     if answer is None:
@@ -149,7 +154,7 @@ async def _approve(agent: Agent, state: CallState, call: ToolCall, tool: Tool, v
         asked = ApprovalAsked(
             id=identity, call=call, risk=tool.risk, reason=reason, scope=verdict.scope, deadline=time.time() + limit
         )
-        with session.waiting(agent, identity) as answered, trio.move_on_after(limit):
+        with session.underway.approval(agent, identity) as answered, trio.move_on_after(limit):
             agent.emit(asked)
             await answered.wait()
         answer = state.answered
@@ -172,7 +177,7 @@ async def _run(agent: Agent, tool: Tool, call: ToolCall, arguments: dict[str, An
         session.delta(seq, agent, "output", text, call.id)
 
     running = Call(call.id, call.name, arguments, agent, session, session.workspace, session.processes, deadline, show)
-    with session.in_flight(tool.plugin, deadline) as scope:
+    with session.underway.call(tool.plugin, deadline) as scope:
         try:
             return await tool.run(running)
         except FAULTS as error:
@@ -199,9 +204,8 @@ def _told(session: Session, tool: Tool, error: BaseException) -> ToolError:
 async def _checked(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult:
     """Let plugins change the result before anyone sees it; if one fails, nobody sees it."""
     try:
-        checked: ToolResult = await agent.session.hooks.pipe(
-            "check_result", "result", agent=agent, call=call, result=result
-        )
+        hooks = agent.session.hooks
+        checked: ToolResult = await hooks.pipe("check_result", "result", agent=agent, call=call, result=result)
         if checked.call_id != result.call_id:
             raise ValueError("A plugin that checks results gave that of another call.")
         msgspec.json.encode(checked)

@@ -1,14 +1,16 @@
-"""How much fits: token estimates, budgets, and the plain way to drop what does not fit."""
+"""How much fits: budgets, and the plain way to drop what does not fit. The estimate itself is ``hilum_tokens``."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from hilum_tokens import estimate as estimate
 
 from hilum.messages import AssistantMessage, Block, Message, NoteMessage, Text, ToolMessage, Trim, UserMessage
 
-DENSE = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 
 
 class ContextRequest(msgspec.Struct, frozen=True):
@@ -25,18 +27,6 @@ class ContextRequest(msgspec.Struct, frozen=True):
     state: dict[str, object] = msgspec.field(default_factory=dict)
 
 
-def estimate(text: str | bytes) -> int:
-    """Estimate the tokens of a text: 4 characters a token, 2 of Chinese, Japanese or Korean (3 bytes each in UTF-8).
-
-    Digits and capitals count one each, so that tables, hashes and base64 come out right, and four spaces of indentation count
-    as one character. What a provider reports corrects this for its model: ``Conversation.factor``.
-    """
-    data = text.encode(errors="replace") if isinstance(text, str) else text
-    characters = len(data) if data.isascii() else len(data.decode(errors="replace"))
-    dense = len(data) - len(data.translate(None, DENSE))
-    return (characters + len(data) + 6 * dense - 6 * data.count(b"    ")) // 8 + 1
-
-
 def fit(blocks: Iterable[Block], budget: int) -> list[Block]:
     """Keep the blocks of highest priority that fit a budget in tokens, in their given order."""
     given, kept = list(blocks), set()
@@ -49,9 +39,10 @@ def fit(blocks: Iterable[Block], budget: int) -> list[Block]:
 
 
 def render(block: Block) -> str:
-    """Write a block as the tagged text a model sees. A closing tag inside the text cannot end the block."""
-    where = (f' path="{block.path}"' if block.path else "") + (f' line="{block.line}"' if block.line else "")
-    text = block.text.replace(f"</{block.type}", f"<\\/{block.type}")
+    """Write a block as the tagged text a model sees. Neither its text nor the name of its file can end it, or add to it."""
+    path = "".join(_ESCAPES.get(char, char if char.isprintable() else "?") for char in block.path)
+    where = (f' path="{path}"' if path else "") + (f' line="{block.line}"' if block.line else "")
+    text = re.sub(rf"<(?=\s*/\s*{re.escape(block.type)}\b)", r"<\\", block.text, flags=re.IGNORECASE)
     return f"<{block.type}{where}>\n{text}\n</{block.type}>"
 
 

@@ -13,6 +13,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
+from hilum_tokens import NOTHING, Size
 
 from hilum.messages import AssistantMessage, Data, Layer, Message, ToolCall, ToolResult, ToolSpec, Usage, UserMessage
 
@@ -94,7 +95,7 @@ class LayersSealed(Event, frozen=True):
 
 
 class TrimAsked(Event, frozen=True):
-    """The conversation is to be cut before the next request; ``focus`` says what the summary should dwell on."""
+    """The conversation is to be cut, at rest at once; ``focus`` says what the summary should dwell on."""
 
     focus: str = ""
 
@@ -103,7 +104,7 @@ class Trimmed(Event, frozen=True):
     """Phase event: the conversation of about ``before`` tokens was cut (see ``Trim``), and why.
 
     ``cause`` is ``window`` (it had grown too big), ``model`` (the window had shrunk), ``too_long`` (the provider refused it) or
-    ``asked``.
+    ``asked``: with neither ``upto`` nor ``thinned`` there was nothing that could be cut.
     """
 
     upto: int = 0
@@ -114,7 +115,7 @@ class Trimmed(Event, frozen=True):
 
 
 class ModelStarted(Event, frozen=True):
-    """Phase event: a request of about ``estimate`` tokens, not corrected for the model, goes out.
+    """Phase event: a request of about ``estimate`` tokens goes out; ``size`` is what they are by kind, before any correction.
 
     A new attempt means: drop what was shown of the one before.
     """
@@ -123,6 +124,7 @@ class ModelStarted(Event, frozen=True):
     model: str = ""
     turn: int = 1
     estimate: int = 0
+    size: Size = NOTHING
 
 
 class ModelFailed(Event, frozen=True):
@@ -149,10 +151,15 @@ class ModelAnswered(Event, frozen=True):
 
 
 class ModelUsed(Event, frozen=True):
-    """A plugin asked a model on behalf of an agent, for ``purpose``. What it used counts to the agent's run."""
+    """A plugin asked a model on behalf of an agent, for ``purpose``. What it used counts to the agent's run.
+
+    ``asked`` is the first line of its instructions, ``message`` what came back.
+    """
 
     model: str
     purpose: str
+    asked: str = ""
+    message: AssistantMessage | None = None
     usage: Usage = Usage()
     seconds: float = 0.0
 

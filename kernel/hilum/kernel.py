@@ -165,7 +165,7 @@ class Kernel:
         self.host.fail(plugin, str(fault))
         self.faults.append(fault)
         for session in self.sessions.values():
-            session.crashed(plugin, error)
+            session.halves.crashed(plugin, error)
 
     async def close(self) -> None:
         """Close the halves in reverse order, then the store."""

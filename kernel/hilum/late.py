@@ -12,15 +12,17 @@ from hilum.tools import Call, Tool, tool
 
 @tool(risk="read", effect="pure", timeout=5.0)
 def find_tools(call: Call, query: str = "") -> str:
-    """Find tools that are not in your list. Give words of what you need; nothing lists all. Use them with call_tool.
+    """Find tools that are not in your list, best first. Give words of what you need; none lists all. Use them with call_tool.
 
     Args:
         query: Words to look for in names and descriptions.
     """
     words = query.lower().split()
-    found = [t.spec for t in call.agent.tools() if all(w in f"{t.name} {t.description}".lower() for w in words)]
-    told = [f"{s.name}: {s.description}\nparameters: {msgspec.json.encode(s.parameters).decode()}" for s in found]
-    return "\n\n".join(told) or "No tool fits. Try fewer words."
+    scored = [(sum(w in f"{t.name} {t.description}".lower() for w in words), t) for t in call.agent.tools()]
+    best = [t.spec for score, t in sorted(scored, key=lambda pair: -pair[0]) if score or not words]
+    told = [f"{s.name}: {s.description}\nparameters: {msgspec.json.encode(s.parameters).decode()}" for s in best[:8]]
+    told += [f"Also: {', '.join(s.name for s in best[8:])}."] * (len(best) > 8)
+    return "\n\n".join(told) or "No tool fits. Try other words."
 
 
 @tool(risk="read", effect="once")

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING, Literal
@@ -33,15 +32,10 @@ MAX_OBJECTIONS = 3
 FULL = 0.8
 
 
-async def drive(agent: Agent, state: dict[str, object]) -> None:
-    """Work on the agent's run, or on its next waiting prompt, until it is over, stopped, or out of time.
-
-    Args:
-        agent: The agent.
-        state: What the face knows of the user's workspace.
-    """
+async def drive(agent: Agent) -> None:
+    """Work on the agent's run, or on its next waiting prompt, until it is over, stopped, or out of time."""
     conversation = agent.conversation
-    agent.starting = conversation.pending[0]
+    agent.starting, agent.began = conversation.pending[0], trio.current_time()
     limit = agent.limit("timeout") or inf
     agent.scope = trio.CancelScope(deadline=trio.current_time() + limit)
     try:
@@ -51,7 +45,7 @@ async def drive(agent: Agent, state: dict[str, object]) -> None:
                 await trio.lowlevel.checkpoint()
             await agent.session.kernel.router.ready(agent)
             if conversation.run is None:
-                await _begin(agent, state)
+                await _begin(agent)
             while conversation.phase != "idle":
                 await _STEPS[conversation.phase](agent)
         if agent.scope.cancelled_caught:
@@ -88,22 +82,21 @@ def give_up(agent: Agent, state: State, code: str, error: str, hint: str = "") -
 def end(agent: Agent, state: State, *, code: str = "", error: str = "", hint: str = "", left: str = "") -> None:
     """Log the end of the agent's run."""
     run = agent.run
-    agent.emit(RunEnded(
-        state=state, text=run.answer, code=code, error=error, hint=hint, left=left,
-        turns=run.turn, seconds=time.time() - run.began, usage=run.usage,
-    ))  # fmt: skip
+    agent.emit(RunEnded(state=state, text=run.answer, code=code, error=error, hint=hint, left=left,
+                        turns=run.turn, seconds=max(trio.current_time() - agent.began, 0.0), usage=run.usage))  # fmt: skip
 
 
-async def _begin(agent: Agent, state: dict[str, object]) -> None:
+async def _begin(agent: Agent) -> None:
     """Start the run of the next waiting prompt, with the context gathered for it."""
     session, (identity, text) = agent.session, agent.conversation.queue[0]
     model = session.kernel.router.chain(agent)[0]
-    request = ContextRequest(text, session.kernel.router.model(model).info.window // 4, state)
-    blocks: list[Block] = []
-    for _, found in await session.hooks.gather("gather_context", agent=agent, request=request):
-        if not isinstance(found, Fault):
-            blocks += [found] if isinstance(found, Block) else found
-    parts = [Text(render(block), f"context:{block.type}") for block in fit(blocks, request.budget)]
+    window = session.kernel.router.model(model).info.window
+    run = session.runs.get(identity)  # None for a prompt that waited when hilum died, and was not resumed
+    request = ContextRequest(text, window // 4, dict(run.state) if run else {})
+    given = await session.hooks.gather("gather_context", agent=agent, request=request)
+    found = [[each] if isinstance(each, Block) else each for _, each in given if not isinstance(each, Fault)]
+    blocks = fit((block for each in found for block in each), request.budget)
+    parts = [Text(render(block), f"context:{block.type}") for block in blocks]
     message = UserMessage((Text(text), *parts))
     session.emit(RunStarted(text=text, message=message, model=model, mode=agent.mode.name), agent, identity)
 
@@ -120,10 +113,10 @@ async def _think(agent: Agent) -> None:
         return _limit_reached(agent, "E_TURN_LIMIT", f"The limit of {turns} turns is reached")
     if most and run.usage.total >= most:
         return _limit_reached(agent, "E_TOKEN_LIMIT", f"The limit of {most} tokens is reached")
-    if sealed.mode != agent.mode.name:
-        agent.emit(await seal(agent, "mode", model))
-    elif sealed.model != model:
-        agent.emit(await seal(agent, "model", model))
+    if (dollars := agent.profile.cost_limit) is not None and (run.usage.cost or 0.0) > dollars:
+        return _limit_reached(agent, "E_TOKEN_LIMIT", f"The limit of {dollars:g} US dollars is reached")
+    if (sealed.mode, sealed.model) != (agent.mode.name, model):
+        agent.emit(await seal(agent, "mode" if sealed.mode != agent.mode.name else "model", model))
     if await _trim(agent, model):
         return None
     failed = await attempt(agent)
@@ -142,23 +135,35 @@ def _limit_reached(agent: Agent, code: str, what: str) -> None:
     end(agent, "partial_success", code=code, error=f"{what}.", hint=hint, left=left)
 
 
+async def trim_at_rest(agent: Agent) -> None:
+    """Carry out a trim that was asked for while the agent has nothing to do. One that changes nothing is logged, too."""
+    try:
+        with trio.CancelScope() as agent.scope:
+            await agent.session.kernel.router.ready(agent)
+            await _trim(agent, agent.session.kernel.router.current(agent))
+    except FAULTS as error:
+        told = f"Nothing was trimmed: {str(error) or repr(error)}"
+        agent.emit(ErrorRaised(code=getattr(error, "code", "E_FAILED"), message=told))
+    agent.scope = None
+    if agent.conversation.trim_asked is not None:
+        agent.emit(Trimmed(cause="asked"))
+
+
 async def _trim(agent: Agent, name: str) -> bool:
     """Make the conversation fit the model's window, if it does not or somebody asks; says whether anything changed."""
-    conversation, session, run = agent.conversation, agent.session, agent.run
+    conversation, run, hooks = agent.conversation, agent.conversation.run, agent.session.hooks
     try:
-        model = session.kernel.router.model(name)
+        model = agent.session.kernel.router.model(name)
     except FAULTS:
         return False  # The attempt that follows says what is wrong with the model.
-    known, factor = pieces(agent, model), conversation.factor(name)
-    room = int((model.info.window - model.info.max_output) * FULL - known.head_size * factor)
-    before, cause = int(known.size * factor), _cause(agent)
-    if (before <= room and cause in ("window", "model")) or run.trims >= THREE:
+    known, gauge = pieces(agent, model), conversation.gauge(name)
+    before, cause = gauge.tokens(known.size), _cause(agent)
+    room = int((model.info.window - model.info.max_output) * FULL) - (gauge.total(known.total) - before)
+    if not known.sizes or (before <= room and cause in ("window", "model")) or (run and run.trims >= THREE):
         return False
     messages, budget = tuple(conversation.messages), max(min(room, before) // 2, 0)
-    sizes = tuple(int(size * factor) + 1 for size in known.sizes)
-    trim: Trim | None = await session.hooks.first(
-        "trim_context", agent=agent, messages=messages, sizes=sizes, budget=budget
-    )
+    sizes = tuple(gauge.tokens(size) + 1 for size in known.sizes)
+    trim: Trim | None = await hooks.first("trim_context", agent=agent, messages=messages, sizes=sizes, budget=budget)
     upto = cut_point(messages, max(min(trim.upto, len(messages) - 1), 0)) if trim else 0
     if trim is None or not (upto or trim.thinned):
         if before <= room and cause == "asked":
@@ -167,19 +172,19 @@ async def _trim(agent: Agent, name: str) -> bool:
         upto = trim.upto
     if not upto and not trim.thinned:
         return False
-    summary = trim.summary if upto else ""
-    agent.emit(Trimmed(upto=upto, summary=summary, thinned=trim.thinned, before=before, cause=cause))
+    summary, thinned = trim.summary if upto else "", trim.thinned
+    agent.emit(Trimmed(upto=upto, summary=summary, thinned=thinned, before=before, cause=cause))
     return True
 
 
 def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
     """Why a trim would be made now."""
-    run, conversation = agent.run, agent.conversation
-    if run.failed is not None and run.failed.action == "trim":
+    conversation, run = agent.conversation, agent.conversation.run
+    if run is not None and run.failed is not None and run.failed.action == "trim":
         return "too_long"
     if conversation.trim_asked is not None:
         return "asked"
-    return "model" if conversation.sealed.cause == "model" and not run.estimate else "window"
+    return "model" if conversation.sealed.cause == "model" and not any(agent.run.size) else "window"
 
 
 async def _round(agent: Agent) -> None:

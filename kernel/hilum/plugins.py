@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import hilum_hooks
 import msgspec
-import pluggy
 from hilum_hooks import FAULTS, Fault, Observer, Spec
 
 from hilum import hookspecs
@@ -31,12 +30,9 @@ class Table(hilum_hooks.Table):
 
     def refusal(self) -> str:
         """Why no call may run, empty if calls may run: a plugin that guards them is gone."""
-        for gone in self.closed.values():
-            for plugin, reason in gone.items():
-                return (
-                    f"The plugin {plugin} guards tool calls and is off ({reason}). No call runs until it works again "
-                    f"or the user takes it out by name: plugins.block = [{plugin!r}]."
-                )
+        for plugin, reason in ((name, why) for gone in self.closed.values() for name, why in gone.items()):
+            off = f"The plugin {plugin} guards tool calls and is off ({reason}). No call runs until it works again or"
+            return f"{off} the user takes it out by name: plugins.block = [{plugin!r}]."
         return ""
 
 
@@ -71,7 +67,7 @@ class Host:
         self.plugins: dict[str, Plugin] = {}
         self.specs: dict[str, Spec] = dict(HOOKS)
         self.table = Table(report, self.specs, observers)
-        self._manager = pluggy.PluginManager(PROJECT)
+        self._manager = hilum_hooks.Manager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
 
     def find(self, wanted: Sequence[object] | None, chosen: PluginSettings, without: Sequence[str] = ()) -> None:

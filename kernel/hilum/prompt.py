@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from hilum_hooks import FAULTS, Fault
+from hilum_tokens import NOTHING, Size, join, opaque, weigh
 
-from hilum.context import estimate
 from hilum.events import LayersSealed, RoundEnded
 from hilum.late import PAIR
-from hilum.messages import Image, Layer, Message, ToolMessage, ToolSpec, UserMessage
+from hilum.messages import AssistantMessage, Image, Layer, Message, ToolMessage, ToolSpec, UserMessage
 from hilum.models import Model, Request
 
 if TYPE_CHECKING:
     from hilum.agents import Agent
-
-
-IMAGE = 1_200
 
 
 class Pieces(msgspec.Struct):
@@ -32,10 +29,15 @@ class Pieces(msgspec.Struct):
     epoch: int
     sealed: LayersSealed | None = None
     head: bytes = b""
-    head_size: int = 0
+    head_size: Size = NOTHING
     messages: list[bytes] = msgspec.field(default_factory=list)
-    sizes: list[int] = msgspec.field(default_factory=list)
-    size: int = 0
+    sizes: list[Size] = msgspec.field(default_factory=list)
+    size: Size = NOTHING
+
+    @property
+    def total(self) -> Size:
+        """What the whole request takes."""
+        return join(self.head_size, self.size)
 
 
 def pieces(agent: Agent, model: Model) -> Pieces:
@@ -48,23 +50,21 @@ def pieces(agent: Agent, model: Model) -> Pieces:
     if known.sealed is not conversation.sealed:
         known.sealed = sealed = conversation.sealed
         known.head = wire.head(sealed.layers, sealed.tools)
-        known.head_size = estimate(known.head)
+        known.head_size = weigh(known.head)
     for message in conversation.messages[len(known.messages) :]:
         known.messages.append(wire.message(message))
         known.sizes.append(_size(known.messages[-1], message))
-        known.size += known.sizes[-1]
+        known.size = join(known.size, known.sizes[-1])
     return known
 
 
-def _size(piece: bytes, message: Message) -> int:
-    """Estimate an encoded message; each image in it counts the same, however long it is in base64."""
-    parts = message.parts if isinstance(message, UserMessage) else ()
+def _size(piece: bytes, message: Message) -> Size:
+    """Estimate an encoded message, its images and what only its vendor can read apart from its text."""
+    parts: Iterable[Any] = message.parts if isinstance(message, UserMessage | AssistantMessage) else ()
     if isinstance(message, ToolMessage):
-        parts = tuple(part for result in message.results for part in result.parts)
-    encoded = [data for part in parts if isinstance(part, Image) and (data := b64encode(part.data)) in piece]
-    for data in encoded:
-        piece = piece.replace(data, b"")
-    return estimate(piece) + IMAGE * len(encoded)
+        parts = [part for result in message.results for part in result.parts]
+    images = [b64encode(part.data) for part in parts if isinstance(part, Image)]
+    return weigh(piece, images, [text for part in parts for text in opaque(getattr(part, "vendor", {}))])
 
 
 def request(agent: Agent, model: Model, attempt: int) -> Request:
@@ -85,11 +85,11 @@ async def layers(agent: Agent) -> list[Layer]:
 
 
 def specs(agent: Agent) -> list[ToolSpec]:
-    """Describe the tools the agent may use. A tool that cannot be described is taken out of the session."""
+    """Describe the tools of the agent's list. A tool that cannot be described is taken out of the session."""
     found = []
     for tool in agent.tools():
         try:
-            found.append(tool.spec)
+            found += [] if tool.late else [tool.spec]
         except FAULTS as error:
             agent.session.hooks.report(Fault(tool.plugin, f"tool {tool.name}", error))
             del agent.session.tools[tool.name]

@@ -111,7 +111,8 @@ class Router(msgspec.Struct, eq=False):
 
     def current(self, agent: Agent) -> str:
         """Name the model to ask next: the one the run has come to, else the agent's."""
-        return agent.run.model or self.chain(agent)[0]
+        run = agent.conversation.run
+        return (run and run.model) or self.chain(agent)[0]
 
     def chain(self, agent: Agent) -> list[str]:
         """The agent's model and what it may fall back to."""
@@ -136,9 +137,9 @@ async def attempt(agent: Agent) -> ModelFailed | None:
     name, number, began = router.current(agent), run.attempt + 1, trio.current_time()
     try:
         model = router.model(name)
-        sent, known = request(agent, model, number), pieces(agent, model)
-        size = known.head_size + known.size
-        seq = agent.emit(ModelStarted(attempt=number, model=name, turn=run.turn + 1, estimate=size))
+        sent, size = request(agent, model, number), pieces(agent, model).total
+        expected = agent.conversation.gauge(name).total(size)
+        seq = agent.emit(ModelStarted(attempt=number, model=name, turn=run.turn + 1, estimate=expected, size=size))
         done, first = await _listen(agent, model, sent, seq)
     except FAULTS as error:
         return _failed(agent, error, name, number)

@@ -1,4 +1,4 @@
-"""A session: one user's work in one workspace. It owns the event log, the plugins' halves and the agents.
+"""A session: one user's work in one workspace. It owns the event log, the agents, and the halves of the plugins.
 
 Faces send commands (``prompt``, ``answer``, ``stop``, ``set`` …) and read ``events``; nothing calls back into the loop.
 """
@@ -7,30 +7,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakValueDictionary
 
-import attrs
 import msgspec
 import trio
-from hilum_hooks import FAULTS, Fault, Lifespans
+from hilum_hooks import Fault
 
 from hilum import __version__
 from hilum import events as ev
 from hilum.agents import Agent, Mode, Profile, ToolFilter
-from hilum.errors import HilumError, StoreError, ToolDenied, ToolError, UsageError, unknown
-from hilum.hookspecs import PROJECT
+from hilum.errors import HilumError, StoreError, ToolDenied, UsageError, unknown
+from hilum.halves import Halves
 from hilum.journal import Journal, Reader
-from hilum.loop import drive, give_up
+from hilum.loop import drive, give_up, trim_at_rest
 from hilum.messages import Message, writable
-from hilum.plugins import Plugin
 from hilum.processes import Command, Processes
 from hilum.settings import KernelSettings, Settings
 from hilum.store import Log, SessionInfo
 from hilum.tools import Tool, injected
+from hilum.underway import Underway
 from hilum.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -46,6 +43,7 @@ class Run(msgspec.Struct, eq=False):
     Attributes:
         id: The run's id, as in its events.
         agent: Name of the agent.
+        state: What the face knew of the user's workspace when it was prompted.
         reply: Set when the prompt was a command that is done; no agent ran.
         result: How it ended, ``None`` while it runs.
     """
@@ -53,6 +51,7 @@ class Run(msgspec.Struct, eq=False):
     id: str
     agent: str
     session: Session
+    state: Mapping[str, object] = {}
     reply: str | None = None
     result: ev.RunEnded | None = None
     error: HilumError | None = None
@@ -71,8 +70,9 @@ class Run(msgspec.Struct, eq=False):
         return self.result
 
     def stop(self) -> None:
-        """End the run at once, with everything it started."""
-        self.session.stop(self.agent)
+        """End the run at once, with everything it started; other prompts of its agent wait for their turn as before."""
+        if not self._over.is_set():
+            self.session.stop(self.agent, run=self.id)
 
     def finish(self, result: ev.RunEnded | None, error: HilumError | None = None) -> None:
         """Note how it ended, and wake who waits."""
@@ -89,11 +89,14 @@ class Session:
         workspace: The folder it works in.
         kind: ``main``, ``shared`` or ``headless`` (nobody is there to ask).
         agents: Its agents by name; ``main`` is always there.
-        tools: Its tools by name.
+        runs: The runs that have not ended, by id.
         modes: The modes there are.
         processes: The only way to start a process.
         expects_tools: Set by a plugin whose tools may come late: ``find_tools`` and ``call_tool`` join the tool list.
         journal: Its event log and who reads it.
+        halves: The plugins' halves.
+        hooks: The hooks of its plugins.
+        underway: Calls that run, files that are written, approvals that wait.
     """
 
     def __init__(
@@ -101,21 +104,16 @@ class Session:
     ) -> None:
         self.id, self.kernel, self.kind, self.options = info.id, kernel, info.kind, settings.get(KernelSettings)
         self.workspace = Workspace(root, self.options.extra_roots)
-        self._settings, self._halves, self.journal = settings, halves, Journal(log)
-        self.work: trio.Nursery = halves
-        self.hooks = kernel.host.table.copy(self.report)
+        self._settings, self.journal, self.underway = settings, Journal(log), Underway(self.workspace)
+        self.work, self.halves = halves, Halves(self, halves)
+        self.hooks = self.halves.hooks
         self.processes = Processes(kernel.warden, self._wrap, str(root))
         self.modes: dict[str, Mode] = {"agent": Mode("agent")}
         self.model, self.approve, self._mode = self.options.model, self.options.approve, self.options.mode
         self.agents: dict[str, Agent] = {}
-        self.tools: dict[str, Tool] = {}
+        self.runs: dict[str, Run] = {}
         self.expects_tools = False
-        self._lifespans = Lifespans("open_session", self, self.crashed, PROJECT)
-        self._runs: dict[str, Run] = {}
         self._working: set[str] = set()
-        self._waiting: dict[str, tuple[Agent, trio.Event]] = {}
-        self._locks: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
-        self._flights: dict[trio.CancelScope, str] = {}
 
     # --- events -------------------------------------------------------------------------------------------------------
 
@@ -145,8 +143,8 @@ class Session:
             self.journal.drop(event.agent)
         elif isinstance(event, ev.CallDone):
             self.journal.drop(event.agent, event.result.call_id)
-        if isinstance(event, ev.RunEnded) and event.run in self._runs:
-            self._runs.pop(event.run).finish(event)
+        if isinstance(event, ev.RunEnded) and event.run in self.runs:
+            self.runs.pop(event.run).finish(event)
         return seq
 
     def delta(self, seq: int, agent: Agent, kind: str, text: str, call_id: str = "") -> None:
@@ -197,9 +195,9 @@ class Session:
         if actor.conversation.phase != "idle" and agent not in self._working:
             give_up(actor, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
         identity = os.urandom(6).hex()
-        run = self._runs[identity] = Run(identity, agent, self)
+        run = self.runs[identity] = Run(identity, agent, self, state or {})
         self.emit(ev.PromptQueued(text=text), actor, identity)
-        self._start(actor, dict(state or {}))
+        self._start(actor)
         return run
 
     async def run(self, text: str, **options: Any) -> ev.RunEnded:
@@ -221,25 +219,32 @@ class Session:
         """
         resumed = []
         for agent in self.agents.values():
-            new = [Run(run, agent.name, self) for run in agent.conversation.pending if run not in self._runs]
-            self._runs |= {run.id: run for run in new}
+            new = [Run(run, agent.name, self) for run in agent.conversation.pending if run not in self.runs]
+            self.runs |= {run.id: run for run in new}
             resumed += new
-            self._start(agent, {})
+            self._start(agent)
         return resumed
 
-    def stop(self, agent: str = "") -> None:
-        """End what an agent is doing (all agents by default): its run, everything the run started, and waiting prompts."""
+    def stop(self, agent: str = "", *, run: str = "") -> None:
+        """End what an agent is doing (all agents by default): its run, everything the run started, and waiting prompts.
+
+        Args:
+            agent: Which.
+            run: Id of the only run that ends.
+        """
         for actor in self.agents.values():
             if agent in ("", actor.name):
                 for identity, _ in list(actor.conversation.queue):
-                    if identity != actor.starting:
+                    if identity != actor.starting and run in ("", identity):
                         self.emit(ev.RunEnded(state="stopped"), actor, identity)
-                if actor.scope is not None:
+                if actor.scope is not None and run in ("", actor.starting):
                     actor.scope.cancel()
                     self.emit(ev.StopAsked(), actor, actor.starting)
 
     def trim(self, agent: str = "main", *, focus: str = "") -> None:
-        """Have a conversation cut to what matters before the agent's next request.
+        """Have a conversation cut to what matters: at once when the agent has nothing to do, else before its next request.
+
+        ``Trimmed`` tells what came of it. One cut off by a crash is made when the session goes on.
 
         Args:
             agent: Whose.
@@ -250,7 +255,9 @@ class Session:
         """
         if agent not in self.agents:
             raise unknown("agent", agent, self.agents)
-        self.emit(ev.TrimAsked(focus=focus), self.agents[agent])
+        self.emit(ev.TrimAsked(focus=focus), actor := self.agents[agent])
+        if not actor.conversation.pending:
+            self._start(actor)
 
     def answer(self, approval: str, accepted: bool, *, reason: str = "", remember: str = "once") -> None:
         """Answer an approval.
@@ -265,10 +272,8 @@ class Session:
         Raises:
             UsageError: No such approval is open: it was answered, ran out, or its run ended.
         """
-        if approval not in self._waiting:
-            raise UsageError(f"There is no open approval {approval!r}.", hint="It was answered or ran out.")
+        agent, answered = self.underway.take(approval)
         given = ev.ApprovalAnswered(id=approval, accepted=accepted, reason=reason, remember=remember)  # type: ignore[arg-type]
-        agent, answered = self._waiting.pop(approval)
         self.emit(given, agent)
         answered.set()
 
@@ -283,11 +288,9 @@ class Session:
                 raise unknown(kind, name, known)
         if model is not None:
             self.kernel.router.model(model)
-        change = ev.SessionChanged(
-            mode=mode if mode != self._mode else None,
-            model=model if model != self.model else None,
-            approve=approve if approve != self.approve else None,
-        )
+        pairs = (mode, self._mode), (model, self.model), (approve, self.approve)
+        mode, model, approve = (new if new != old else None for new, old in pairs)
+        change = ev.SessionChanged(mode=mode, model=model, approve=approve)
         if change != ev.SessionChanged():
             self.emit(change)
             self._change(change)
@@ -333,52 +336,21 @@ class Session:
 
     # --- work ---------------------------------------------------------------------------------------------------------
 
-    def _start(self, agent: Agent, state: dict[str, object]) -> None:
+    def _start(self, agent: Agent) -> None:
         if agent.name not in self._working:
             self._working.add(agent.name)
-            self.work.start_soon(self._work, agent, state, name=f"agent {agent.name}")
+            self.work.start_soon(self._work, agent, name=f"agent {agent.name}")
 
-    async def _work(self, agent: Agent, state: dict[str, object]) -> None:
+    async def _work(self, agent: Agent) -> None:
         """Work on the agent's run and its waiting prompts, one after another."""
         try:
-            while agent.conversation.pending:
-                await drive(agent, state)
-                state = {}
+            while (waits := agent.conversation.pending) or agent.conversation.trim_asked:
+                await (drive(agent) if waits else trim_at_rest(agent))
         except StoreError as error:
-            for run in self._runs.values():
+            for run in self.runs.values():
                 run.finish(None, error)
         finally:
             self._working.discard(agent.name)
-
-    @contextmanager
-    def waiting(self, agent: Agent, approval: str) -> Iterator[trio.Event]:
-        """Register an open approval; the event is set when it is answered."""
-        _, event = self._waiting[approval] = agent, trio.Event()
-        try:
-            yield event
-        finally:
-            self._waiting.pop(approval, None)
-
-    @contextmanager
-    def in_flight(self, plugin: str, deadline: float) -> Iterator[trio.CancelScope]:
-        """Register a running call of a plugin, so that it ends at its deadline, or when the plugin crashes."""
-        with trio.CancelScope(deadline=deadline) as scope:
-            self._flights[scope] = plugin
-            try:
-                yield scope
-            finally:
-                del self._flights[scope]
-
-    def write_locks(self, paths: Iterable[object]) -> list[trio.Lock]:
-        """Give the locks of files, to be taken in this order; calls that write one file run one after another."""
-
-        def key(path: str) -> str:  # two names of one file are one
-            try:
-                return str(self.workspace.resolve(path))
-            except ToolError:
-                return path
-
-        return [self._locks.setdefault(name, trio.Lock()) for name in sorted({key(str(path)) for path in paths})]
 
     async def _wrap(self, command: Command) -> Command:
         if reason := self.hooks.refusal():
@@ -395,35 +367,22 @@ class Session:
         """Give a plugin's settings as they hold for this session's workspace."""
         return self._settings.get(section)
 
-    def half(self, kind: type[T]) -> T | None:
-        """Give another plugin's half by its type, ``None`` if that plugin is not there."""
-        return self._lifespans.half(kind)
-
-    def report(self, fault: Fault) -> None:
-        """Write a fault down; when it switched a plugin off, take the plugin's tools out."""
-        self.kernel.faults.append(fault)
-        event = ev.PluginFault(plugin=fault.plugin, hook=fault.hook, error=str(fault), switched_off=fault.switched_off)
-        if self.journal.broken is None:
-            self.emit(event)
-        if fault.switched_off:
-            for scope in [scope for scope, plugin in self._flights.items() if plugin == fault.plugin]:
-                scope.cancel()
-            self.tools = {name: tool for name, tool in self.tools.items() if tool.plugin != fault.plugin}
-
-    def crashed(self, plugin: str, error: BaseException) -> None:
-        """A plugin's lifespan failed: its calls in flight and everything it gave end with it."""
-        self.hooks.fault(plugin, "lifespan", error, "it crashed")
+    @property
+    def tools(self) -> dict[str, Tool]:
+        """Its tools by name."""
+        return self.halves.tools
 
     def tools_changed(self) -> None:
         """Ask all plugins for their tools again. Agents are told at the end of the round."""
-        found: dict[str, Tool] = {}
-        for plugin, tool in self.hooks.collect("provide_tools", session=self):
-            if tool.name in found:
-                clash = ValueError(f"the plugin {found[tool.name].plugin} has a tool {tool.name} already")
-                self.hooks.fault(plugin, "provide_tools", clash)
-            else:
-                found[tool.name] = attrs.evolve(tool, plugin=plugin, signature=tool._signature)
-        self.tools = found
+        self.halves.take_tools()
+
+    def half(self, kind: type[T]) -> T | None:
+        """Give another plugin's half by its type, ``None`` if that plugin is not there."""
+        return self.halves.half(kind)
+
+    def report(self, fault: Fault) -> None:
+        """Write a fault of a plugin down."""
+        self.halves.report(fault)
 
     async def start(self) -> None:
         """Open the plugins' halves, fold the events known so far, and make the main agent."""
@@ -431,21 +390,11 @@ class Session:
         if not events:
             where = str(self.workspace.root)
             self.emit(ev.SessionOpened(session=self.id, workspace=where, kind=self.kind, version=__version__))
-        for index, plugin in enumerate(self.kernel.host.plugins.values()):
-            if plugin.state == "ready":
-                await self._open_half(plugin, index)
-        self.tools_changed()
+        await self.halves.open()
         for event in events:
             self._replay(event)
         if "main" not in self.agents:
             self.add_agent(Profile())
-
-    async def _open_half(self, plugin: Plugin, index: int) -> None:
-        try:
-            if (half := await self._lifespans.open(plugin.name, plugin.module, self._halves)) is not None:
-                self.hooks.add(half, plugin.name, index, half=True)
-        except FAULTS as error:
-            self.hooks.fault(plugin.name, "open_session", error, "it could not be opened")
 
     def _replay(self, event: ev.AnyEvent) -> None:
         if isinstance(event, ev.AgentStarted):
@@ -458,8 +407,8 @@ class Session:
 
     async def close(self) -> None:
         """Close the halves in reverse order, then the log; readers end."""
-        await self._lifespans.close()
-        for run in self._runs.values():
+        await self.halves.close()
+        for run in self.runs.values():
             run.finish(None, HilumError("The session was closed before the run ended.", code="E_INTERRUPTED"))
         await self.journal.close()
 

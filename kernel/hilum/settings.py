@@ -17,12 +17,9 @@ __all__ = [
 
 T = TypeVar("T")
 HILUM = App(
-    "hilum",
-    error=SettingsError,
-    misuse=PluginError,
-    hint="hilum config shows all settings and where they come from.",
+    "hilum", error=SettingsError, misuse=PluginError, hint="hilum config shows all settings and where they come from.",
     unloaded="A section must be an attribute of its plugin's module.",
-)
+)  # fmt: skip
 config_folder, data_folder, parse_pair, load = HILUM.config_folder, HILUM.data_folder, HILUM.parse_pair, HILUM.load
 
 

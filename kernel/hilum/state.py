@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Literal
 
 import msgspec
+from hilum_tokens import NOTHING, Gauge, Size
 
 from hilum import events as ev
 from hilum.messages import Message, NoteMessage, Text, ToolCall, ToolMessage, Usage
@@ -32,7 +33,6 @@ class RunState(msgspec.Struct):
     """The run an agent is on: its turn, its open calls, what it used."""
 
     id: str
-    began: float
     model: str = ""
     turn: int = 0
     attempt: int = 0
@@ -40,7 +40,7 @@ class RunState(msgspec.Struct):
     failed: ev.ModelFailed | None = None
     objections: int = 0
     trims: int = 0
-    estimate: int = 0
+    size: Size = NOTHING
     answer: str = ""
     usage: Usage = Usage()
     calls: dict[str, CallState] = msgspec.field(default_factory=dict)
@@ -88,7 +88,7 @@ class Conversation(msgspec.Struct, eq=False):
         queue: Prompts that wait, as (run id, text).
         grants: What the user lets run unasked from now on: scopes of approvals, and names of tools.
         stopped: Id of the run that was last asked to stop.
-        factors: By model, what its provider's count was for each token of the estimate.
+        gauges: By model, what its provider's counts have taught about its tokens.
         trim_asked: Set while somebody waits for a trim.
     """
 
@@ -103,7 +103,7 @@ class Conversation(msgspec.Struct, eq=False):
     queue: list[tuple[str, str]] = msgspec.field(default_factory=list)
     usage: Usage = Usage()
     strikes: Strikes = msgspec.field(default_factory=Strikes)
-    factors: dict[str, float] = msgspec.field(default_factory=dict)
+    gauges: dict[str, Gauge] = msgspec.field(default_factory=dict)
     trim_asked: ev.TrimAsked | None = None
     grants: set[str] = msgspec.field(default_factory=set)
     stopped: str = ""
@@ -122,9 +122,9 @@ class Conversation(msgspec.Struct, eq=False):
         """Ids of the run it is on and of those that wait."""
         return [*([self.run.id] if self.run else []), *(identity for identity, _ in self.queue)]
 
-    def factor(self, model: str) -> float:
-        """What corrects an estimate of tokens for a model, by what its provider last reported."""
-        return self.factors.get(model, 1.0)
+    def gauge(self, model: str) -> Gauge:
+        """What corrects an estimate of tokens for a model."""
+        return self.gauges.get(model) or Gauge()
 
     def open_calls(self) -> list[CallState]:
         """The calls of the last answer that have not ended, in call order."""
@@ -140,7 +140,7 @@ class Conversation(msgspec.Struct, eq=False):
 
     def _run_started(self, event: ev.RunStarted, run: RunState | None) -> None:
         self.queue = [entry for entry in self.queue if entry[0] != event.run]
-        self.run = RunState(event.run, event.at, event.model)
+        self.run = RunState(event.run, event.model)
         self.messages.append(event.message)
         self.strikes = Strikes()
         self.phase, self.state = "seal", "preparing"
@@ -148,20 +148,20 @@ class Conversation(msgspec.Struct, eq=False):
     def _layers_sealed(self, event: ev.LayersSealed, run: RunState) -> None:
         self.sealed, self.told = event, {}
         self.tools = frozenset(spec.name for spec in event.tools)
-        self.phase, run.estimate = "think", 0
+        self.phase, run.size = "think", NOTHING
 
     def _trim_asked(self, event: ev.TrimAsked, run: RunState | None) -> None:
         self.trim_asked = event
 
-    def _trimmed(self, event: ev.Trimmed, run: RunState) -> None:
+    def _trimmed(self, event: ev.Trimmed, run: RunState | None) -> None:
         kept = [_thin(message, event.thinned) for message in self.messages[event.upto :]]
         self.messages = [NoteMessage(event.summary), *kept] if event.summary else kept
-        self.epoch += 1
-        self.phase, self.trim_asked = "seal", None
-        run.cause, run.failed, run.trims = "trim", None, run.trims + 1
+        self.epoch, self.trim_asked = self.epoch + 1, None
+        if run is not None:
+            self.phase, run.cause, run.failed, run.trims = "seal", "trim", None, run.trims + 1
 
     def _model_started(self, event: ev.ModelStarted, run: RunState) -> None:
-        run.attempt, run.model, run.failed, run.estimate = event.attempt, event.model, None, event.estimate
+        run.attempt, run.model, run.failed, run.size = event.attempt, event.model, None, event.size
         self.phase, self.state, self.trim_asked = "think", "thinking", None
 
     def _model_failed(self, event: ev.ModelFailed, run: RunState) -> None:
@@ -173,8 +173,8 @@ class Conversation(msgspec.Struct, eq=False):
     def _model_answered(self, event: ev.ModelAnswered, run: RunState) -> None:
         run.turn, run.attempt, run.failures, run.trims = run.turn + 1, 0, {}, 0
         self._model_used(event, run)
-        if run.estimate and event.usage.input:
-            self.factors[run.model] = min(max(event.usage.input / run.estimate, 0.3), 4.0)
+        if any(run.size) and event.usage.input:
+            self.gauges[run.model] = self.gauge(run.model).learn(run.size, event.usage.input)
         run.answer = event.message.text or run.answer
         run.calls = {call.id: CallState(call) for call in event.message.calls}
         self.messages.append(event.message)

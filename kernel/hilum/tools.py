@@ -96,6 +96,8 @@ class Tool:
         writes: Names of parameters that hold paths it writes; calls that write one path run one after another.
         schema: JSON Schema of the parameters, for tools whose function takes whatever the schema allows (MCP). Without it
             the schema comes from the function's signature and docstring, and the arguments are checked against it.
+        late: Whether it stands in no tool list and is reached through ``find_tools`` and ``call_tool`` only; for that the
+            session's ``expects_tools`` must be set.
         plugin: Name of the plugin it belongs to; the kernel fills it in.
     """
 
@@ -107,6 +109,7 @@ class Tool:
     timeout: Timeout = DEFAULT_TIMEOUT
     writes: tuple[str, ...] = attrs.field(default=(), converter=_names)
     schema: dict[str, Any] | None = None
+    late: bool = False
     plugin: str = ""
     # Bound copies of one tool share the signature that was read for the first of them.
     _signature: list[Signature] = attrs.field(factory=list, alias="signature")

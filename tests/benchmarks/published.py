@@ -48,7 +48,7 @@ def kind_of(path: Path) -> str:
         return "mdc"
     if RULES.search(name):
         return "rules"
-    if path.suffix == ".md" and ("agents" in path.parts or name.endswith(".agent.md")):
+    if path.suffix == ".md" and ("agents" in path.parts or name.endswith((".agent.md", ".chatmode.md"))):
         return "agents"
     return "other" if path.suffix == ".md" else ""
 
@@ -81,10 +81,18 @@ def lines_of(data: bytes) -> list[str]:
     return re.split(r"\r\n|\r|\n", text.lstrip("\ufeff"))
 
 
-def fences(lines: Sequence[str]) -> tuple[int, int]:
-    """Give the indices of the two fences of the front matter, (-1, -1) where there is none."""
+def fences(lines: Sequence[str], found: Reading) -> tuple[int, int]:
+    """Give the indices of the two fences of the front matter, (-1, -1) where there is none.
+
+    Of front matter that is told to have no closing fence the end is the first line that is neither a key nor indented.
+    """
     if not lines or lines[0].strip() != "---":
         return -1, -1
+    if any("is not closed by a line" in message for _, message in found.problems):
+        ends = (
+            at for at, line in enumerate(lines[1:]) if not re.match(r"[A-Za-z][\w.-]*[ \t]*:(?:\s|$)|[ \t-]\s*\S", line)
+        )
+        return 0, next(ends, len(lines) - 1) + 1
     closing = next((index for index, line in enumerate(lines[1:], 1) if line.strip() == "---"), -1)
     return (0, closing) if closing > 0 else (-1, -1)
 
@@ -103,17 +111,21 @@ def written(value: object) -> str:
 
 def lost_fields(lines: Sequence[str], found: Reading) -> Iterator[tuple[int, str]]:
     """Give the keys at the margin of front matter whose values are not read, and not told either."""
-    opening, closing = fences(lines)
+    opening, closing = fences(lines, found)
     at = opening + 1
     while 0 < at < closing:
         match = re.match(r"([A-Za-z_][\w.-]*)[ \t]*:(?:\s|$)(.*)", lines[at])
         end = at + 1
         while end < closing and not re.match(r"[A-Za-z_][\w.-]*[ \t]*:(?:\s|$)", lines[end]):
             end += 1
-        told = any(at + 1 <= line <= end for line, _ in found.problems)
-        if match and not told and "\\" not in match[2] and match[2].strip() not in ("~", "null"):
+        # What is beyond the bound of problems is told by its first line and its number.
+        told = any(f"first on line {at + 1})" in text for _, text in found.problems) or any(
+            at + 1 <= line <= end or (line <= end and "more of this kind" in text) for line, text in found.problems
+        )
+        empty = match and re.sub(r"\s#\s.*", "", match[2]).strip() in ("~", "null")
+        if match and not told and "\\" not in match[2] and not empty:
             value = "\n".join([match[2], *lines[at + 1 : end]])
-            plain = re.sub(r"^[|>][+-]?\d?[+-]?", "", re.sub(r"(?:^|\s)#\s.*", "", value, flags=re.MULTILINE))
+            plain = re.sub(r"^[|>][+-]?\d?[+-]?", "", re.sub(r"(?:^|\s)#+\s.*", "", value, flags=re.MULTILINE))
             got = letters(written(found.fields.get(match[1])))
             if match[1] not in found.fields or (letters(plain) not in got and letters(value) not in got):
                 yield at + 1, lines[at]
@@ -136,14 +148,16 @@ def lost_lines(lines: Sequence[str], found: Reading) -> Iterator[tuple[int, str]
         (line for line, message in found.problems if "What follows is not read" in message), default=len(lines) + 1
     )
     second = any("second front matter" in message.lower() for _, message in found.problems)
-    start = fences(lines)[1] + 1
+    start = max(fences(lines, found)[1], -1) + (not any("is not closed" in message for _, message in found.problems))
     if second:
-        start += fences(lines[start:])[1] + 1
+        start += fences(lines[start:], found)[1] + 1
     comment = False
     for number, line in enumerate(lines[start : cut - 1], start + 1):
         opens, ends = "<!--" in line, "-->" in line
         hidden = comment or opens
         comment = (comment or opens) and not ends
+        if re.fullmatch(r"\s*@[\w./~-]+\s*", line):  # what is imported stands in its place, or is told
+            continue
         if hidden or number in told or not letters(line) or re.fullmatch(r"\s*</?[A-Za-z][^<>]*>\s*", line):
             continue
         if any(letters(each) in have for each in without_marks(line)):

@@ -89,7 +89,7 @@ async def test_trust_is_given_listed_and_taken_back(cli):
     assert json.loads((await cli("trust", "--list", "--json")).out) == {str(cli.workspace): "trusted"}
     (cli.workspace / ".hilum" / "mcp.toml").write_text("x = 1")
     assert "CHANGED" in (await cli("trust", "--list")).out
-    assert "what can execute in" in (await cli("doctor")).out
+    assert "has changed" in (await cli("doctor")).out
     assert "trusted no more" in (await cli("trust", "--remove")).out
     assert (await cli("trust", "--list")).out == "No folder is trusted.\n"
     assert (await cli("trust", "/nowhere")).code == 2

@@ -213,6 +213,20 @@ async def test_no_model_names_the_three_ways(cli, format):
         assert json.loads(done.out)["code"] == "E_NO_MODEL"
 
 
+async def test_commands_need_no_model(cli):
+    """What only looks like one does, and leaves no session behind."""
+    nowhere = dict.fromkeys(("LMSTUDIO_BASE_URL", "LLAMACPP_BASE_URL", "VLLM_BASE_URL"), "http://127.0.0.1:9/v1")
+    nowhere["OLLAMA_HOST"] = "127.0.0.1:9"
+    done = await cli("run", "/agents list", **nowhere)
+    assert done.code == 0, done.err
+    assert "explore" in done.out
+    known = json.loads((await cli("sessions", "list", "--json")).out)
+    done = await cli("run", "/nobody knows this", **nowhere)
+    assert done.code == 2
+    assert "E_NO_MODEL" in done.err
+    assert json.loads((await cli("sessions", "list", "--json")).out) == known
+
+
 async def test_closed_standard_streams_do_no_harm(cli):
     """What is opened next must not become the standard error that progress is written to: that would be the store."""
     async with cli.model(lambda request: "one"):

@@ -63,7 +63,9 @@ async def test_what_is_wrong_with_skills_is_told_and_stops_nothing(cli):
     async with cli.model("Done."):
         done = await cli("run", "do")
     assert (done.code, done.out) == (0, "Done.\n"), done.err
-    assert "Skills of this project are off, for you do not trust it yet: greet. `hilum trust` trusts it." in done.err
+    assert (
+        "Skills of this project are off: greet. You do not trust this project yet. `hilum trust` trusts it." in done.err
+    )
     assert (
         "The skill bad of user ~/.agents/skills is skipped: It has no description: it has no front matter." in done.err
     )

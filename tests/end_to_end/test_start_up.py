@@ -20,7 +20,7 @@ async def loaded(cli, *arguments):
 
 
 async def test_a_run_loads_only_what_it_uses(cli):
-    """Nothing to draw with, nothing to read settings with, no cassettes."""
+    """Nothing to draw with, nothing to read files with that are not there, no cassettes, no judge before the first call."""
     async with cli.model("Done."):
         del cli.env["HILUM_MODEL"]
         modules = await loaded(cli, "run", "hi", "--model", "openai/scripted")
@@ -33,6 +33,17 @@ async def test_a_run_loads_only_what_it_uses(cli):
         "hilum_cli.live",
         "hilum_cli.sessions",
         "hilum_replay.format",
+        "yaml",
+        "hilum_frontmatter.reading",
+        "hilum_agents.definitions",
+        "hilum_guard.environment",
+        "hilum_guard.gate",
+        "hilum_guard.landlock",
+        "hilum_guard.policy",
+        "hilum_guard.rules",
+        "hilum_rules.loading",
+        "hilum_search.engine.patterns",
+        "importlib.metadata",
     }
     assert not modules & unwanted
 
@@ -42,3 +53,13 @@ async def test_help_and_mistakes_load_no_kernel(cli):
     for arguments in (["run", "--help"], ["run", "hi", "--modle"], ["demo", "--help"], ["sessions", "--help"]):
         modules = await loaded(cli, *arguments)
         assert not modules & {"hilum.kernel", "httpx", "sqlite3", "rich"}, arguments
+
+
+async def test_agents_are_read_when_somebody_wrote_one(cli):
+    """What is wrong with them is told at the first prompt, whatever it says."""
+    folder = cli.workspace / ".claude" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "odd.md").write_text("No front matter.")
+    async with cli.model("Done."):
+        done = await cli("run", "hi", "--output-format", "stream-json")
+    assert [line["name"] for line in done.lines if line.get("name", "").startswith("agents.")] == ["agents.problems"]

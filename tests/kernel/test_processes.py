@@ -99,11 +99,6 @@ async def test_wrap_changes_and_refuses(warden, tmp_path):
             pass
 
 
-async def test_containment_is_told_as_it_is(processes):
-    """On Linux whole trees are held."""
-    assert processes.contained is (sys.platform == "linux")
-
-
 KERNEL = """
 import sys, trio
 from hilum import open_kernel

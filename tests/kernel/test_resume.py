@@ -366,3 +366,11 @@ async def test_fork_in_mid_turn_goes_on_by_itself(opened):
     async with opened(tools.plugin, answers=["done in the fork"], store=store, resume=forked) as kit:
         assert [ended.text for ended in await go_on(kit)] == ["done in the fork"]
     assert tools.ran == ["quick", "quick"]
+
+
+async def test_a_prompt_that_waited_when_hilum_died_runs_before_a_new_one(tmp_path):
+    """Also where nobody resumed the session: it was accepted, so it is not lost."""
+    async with open_bench(answers=["old answer", "new answer"], folder=tmp_path) as kit:
+        kit.session.emit(PromptQueued(text="old"), kit.session.agents["main"], "old-run")
+        assert (await kit.run("new")).text == "new answer"
+        assert next((event.run, event.text) for event in kit.of(RunEnded)) == ("old-run", "old answer")

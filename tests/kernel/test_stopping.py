@@ -97,6 +97,27 @@ async def test_stop_drops_the_prompts_that_wait(bench):
     assert (await kit.run("four")).text == "later"
 
 
+async def test_a_run_that_is_stopped_stops_no_other(bench):
+    """Neither the one before it nor those behind it; `run` that is cancelled while it waits is one of them."""
+    kit = await bench(answers=[say("1") + pause(trio.Event()), "3"])
+    with kit.guard():
+        first = await kit.start("one")
+        await kit.model.asked(1)
+        second, third = await kit.start("two"), await kit.start("three")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(kit.session.run, "four")
+            fourth = await kit.wait_for(PromptQueued, lambda event: event.text == "four")
+            nursery.cancel_scope.cancel()
+        assert [event.run for event in kit.of(RunEnded)] == [fourth.run]
+        second.stop()
+        assert (await second.wait()).state == "stopped"
+        assert (first.result, third.result) == (None, None)
+        first.stop()
+        assert ((await first.wait()).state, (await third.wait()).text) == ("stopped", "3")
+        second.stop()
+        assert (await kit.run("five", state={})).state == "failed"  # nothing is scripted for it: it did begin
+
+
 async def test_prompt_that_is_stopped_before_it_starts_never_runs(bench):
     """Stop at once after prompt: no request goes out and the state is final."""
     kit = await bench(answers=["never"])
@@ -160,3 +181,18 @@ async def test_prompts_queue_and_run_in_order(bench):
     assert [len(request.messages) for request in kit.requests] == [1, 3, 5]
     assert [event.run for event in kit.of(RunEnded)] == [run.id for run in runs]
     assert kit.of(CallDone) == []
+
+
+async def test_what_a_face_says_comes_with_the_prompt_it_was_said_for(bench):
+    """Also where that prompt has to wait: its open files are its own, not those of the one before, and not lost."""
+    go, seen = trio.Event(), []
+    look = plugin("look", gather_context=lambda request: seen.append((request.text, request.state)))
+    kit = await bench(look, answers=[say("1") + pause(go), "2", "3"])
+    with kit.guard():
+        runs = [await kit.start("one", state={"active_file": "a.py"})]
+        await kit.model.asked(1)
+        runs += [await kit.start("two", state={"active_file": "b.py"}), await kit.start("three")]
+        go.set()
+        for run in runs:
+            await run.wait()
+    assert seen == [("one", {"active_file": "a.py"}), ("two", {"active_file": "b.py"}), ("three", {})]

@@ -1,10 +1,10 @@
 """Trimming: over 80 % of the window the oldest goes, calls stay with their results, and it always ends."""
 
 import pytest
-from hilum import Agent, Image, Layer, ModelError, Output, Trim, UsageError, estimate, hookimpl, tool
+from hilum import Agent, Image, Layer, ModelError, Output, Trim, UsageError, hookimpl, tool
 from hilum.errors import E_LLM_FAIL
-from hilum.events import LayersSealed, ModelFailed, ModelStarted, ModelUsed, Trimmed
-from hilum.messages import AssistantMessage, NoteMessage, ToolMessage, Usage, UserMessage
+from hilum.events import LayersSealed, ModelAnswered, ModelFailed, ModelStarted, ModelUsed, Trimmed
+from hilum.messages import AssistantMessage, NoteMessage, Thinking, ToolCall, ToolMessage, Usage, UserMessage
 from hilum.state import Conversation
 from hilum.testing import ScriptedModel, plugin, say, use
 
@@ -159,16 +159,6 @@ async def test_window_follows_the_active_model(bench):
     assert kit.of(LayersSealed)[-1].cause == "trim"
 
 
-def test_the_estimate_starts_at_four_characters_a_token_and_two_of_chinese():
-    """Digits and capitals, as in tables and base64, are tokens of their own; indentation is next to nothing."""
-    assert estimate("a" * 4_000) == 1_001
-    assert estimate("汉" * 4_000) == 2_001
-    assert estimate(("a" * 4_000).encode()) == 1_001
-    assert estimate("7" * 1_000) == estimate("K" * 1_000) == 1_001
-    assert estimate("x" + " " * 400) < 30
-    assert estimate("\udcff") == 1
-
-
 async def test_what_a_provider_reports_corrects_the_estimate_of_its_model_only(bench):
     """One model counts twice as many tokens as estimated: its window fills at half the text, the other's does not."""
     dense = small([say("a", usage=Usage(input=4_000))], name="scripted/dense")
@@ -185,6 +175,39 @@ async def test_what_a_provider_reports_corrects_the_estimate_of_its_model_only(b
     assert [event.cause for event in kit.of(Trimmed)] == ["model"]
 
 
+async def test_encrypted_reasoning_is_not_counted_by_its_length(bench):
+    """A vendor counts the reasoning, not the base64 that holds it."""
+    thought = Thinking("", {"encrypted_content": "Zm9v" * 5_000})
+    answer = AssistantMessage((thought, ToolCall("c1", "look", '{"n":1}')), stop="calls")
+    kit = await bench(plugin("tools", look), answers=[answer, "done"])
+    await kit.run("x")
+    first, second = (event.size for event in kit.of(ModelStarted))
+    assert second[3] == 4_000
+    assert second[0] - first[0] < 200
+
+
+async def test_the_estimate_of_a_request_is_the_last_count_and_what_came_since(bench):
+    """A long Chinese result in a conversation about code is not judged by how the code was counted."""
+
+    @tool(risk="read")
+    def fetch(n: int) -> str:
+        """Fetch."""
+        return "请先检查测试" * 500 if n % 2 else "return self.value\n" * 200
+
+    class Counting(ScriptedModel):
+        async def answer(self, request):
+            given = await super().answer(request)
+            wide = sum(len(char.encode()) > 1 for char in request.body.decode())
+            total = round((len(request.body) - 3 * wide) * 0.31 + 0.9 * wide)
+            return type(given)(given.parts, given.stop, Usage(input=total))
+
+    kit = await bench(plugin("tools", fetch), model=Counting([*[use("fetch", n=n) for n in range(8)], "done"]))
+    await kit.run("x")
+    expected = [event.estimate for event in kit.of(ModelStarted)]
+    counted = [event.usage.input for event in kit.of(ModelAnswered)]
+    assert all(abs(e - c) < 0.05 * c for e, c in zip(expected[3:], counted[3:], strict=True))
+
+
 async def test_a_resumed_session_estimates_with_the_same_numbers(bench):
     kit = await bench(model=small([say("a", usage=Usage(input=900, cached=100)), say("b", usage=Usage(input=1_900))]))
     await kit.run("x" * 2_000)
@@ -193,7 +216,7 @@ async def test_a_resumed_session_estimates_with_the_same_numbers(bench):
     for event in kit.events:
         if event.agent == "main":
             folded.apply(event)
-    assert folded.factors == kit.session.agents["main"].conversation.factors != {}
+    assert folded.gauges == kit.session.agents["main"].conversation.gauges != {}
 
 
 async def test_an_image_counts_the_same_however_long_it_is(bench):
@@ -205,8 +228,9 @@ async def test_an_image_counts_the_same_however_long_it_is(bench):
     model = ScriptedModel([use("shot"), "done"], images=True)
     kit = await bench(plugin("tools", shot), model=model)
     await kit.run("x")
-    first, second = (event.estimate for event in kit.of(ModelStarted))
-    assert 1_200 <= second - first < 1_500
+    first, second = (event.size for event in kit.of(ModelStarted))
+    assert second[2] - first[2] == 1_200
+    assert 0 < second[0] - first[0] < 300
 
 
 async def test_a_trim_comes_when_somebody_asks_for_it(bench):
@@ -232,8 +256,9 @@ async def test_a_trim_that_is_asked_for_and_gives_nothing_is_not_tried_at_each_t
     asked = []
     memory = plugin("memory", look, trim_context=lambda messages: asked.append(1))
     kit = await bench(memory, answers=[use("look", n=1), use("look", n=2), "done"])
+    run = await kit.session.prompt("x")
     kit.session.trim()
-    await kit.run("x")
+    await run.wait()
     assert len(asked) == 1
     assert kit.of(Trimmed) == []
 

@@ -1,4 +1,5 @@
-"""Forms of answers, and whether an answer is true to what the run did: each built-in agent states one in its file.
+"""Forms of answers, and whether an answer is true to what the run did: each built-in agent states one in its file, and an
+agent of the user's may name one of them or describe its own.
 
 The block for programs at the end of an answer is read, compared with the files of the workspace and with the calls of the run,
 and what does not hold goes back to the model. After three objections the kernel gives the answer, marked as partial.
@@ -13,10 +14,8 @@ from typing import Literal
 
 import msgspec
 from hilum import (
-    Agent,
     AssistantMessage,
     Message,
-    Text,
     Tool,
     ToolCall,
     ToolError,
@@ -28,6 +27,9 @@ from hilum import (
     deny,
 )  # fmt: skip
 
+from hilum_agents.consent import confirmed
+from hilum_agents.forms import Form, make_type, wrong_places
+
 MOST_BYTES = 5_000_000
 MOST_OBJECTIONS = 6
 _SECTIONS = (
@@ -37,17 +39,6 @@ _SECTIONS = (
     ("API", r"api|reference|commands|options|functions|interface|configuration|接口|参考|命令"),
     ("Contributing", r"contribut|develop|hacking|贡献|参与|开发"),
 )  # fmt: skip
-_YES = re.compile(
-    r"\s*(?:(?:ok(?:ay)?|yes|yep|sure|fine|good|great|please|then|now|and|好的?|可以|行|嗯|是的?|那就|请)[\s,.!，。！]*)*"
-    r"(?:$|(?:do|apply|go|proceed|continue|confirm(?:ed)?|accept(?:ed)?|agreed?|perform|execute|implement|make|carry|start|take|all|both|only|just|but"
-    r"|everything|the first|number|proposals?|#?\d)\b|确认|执行|同意|开始|应用|继续|做|全部|照做|就这样|按|改吧|重构吧|第)",
-    re.IGNORECASE,
-)
-_NO = re.compile(
-    r"\b(?:no|not|don'?t|do not|never|stop|wait|nothing|none|cancel|why|what|how)\b|[?？]"
-    r"|不要|不用|不行|别|先不|等等|取消|为什么",
-    re.IGNORECASE,
-)
 
 
 class Place(msgspec.Struct):
@@ -133,11 +124,11 @@ FORMS: dict[str, type[msgspec.Struct]] = {
 }  # fmt: skip
 
 
-def read_answer(form: str, text: str) -> msgspec.Struct:
+def read_answer(form: str | Form, text: str) -> msgspec.Struct:
     """Read the block for programs at the end of an answer.
 
     Args:
-        form: Name of the form.
+        form: Name of the form, or one that a file describes (``Definition.form``).
         text: The answer.
 
     Raises:
@@ -145,56 +136,56 @@ def read_answer(form: str, text: str) -> msgspec.Struct:
     """
     blocks = re.findall(r"^```json[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     if not blocks:
-        keys = ", ".join(field.name for field in msgspec.structs.fields(FORMS[form]))
+        keys = ", ".join(field.encode_name for field in msgspec.structs.fields(_type(form)))
         raise ValueError(f"The answer has no ```json block at its end; one with {keys} belongs there.")
     try:
-        return msgspec.json.decode(blocks[-1], type=FORMS[form])
+        return msgspec.json.decode(blocks[-1], type=_type(form))
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"The ```json block at the end is not as it must be: {error}.") from None
 
 
-def check(form: str, messages: Sequence[Message], workspace: Workspace) -> str:
+def _type(form: str | Form) -> type[msgspec.Struct]:
+    return FORMS[form] if isinstance(form, str) else make_type(form)
+
+
+def check(form: str | Form, messages: Sequence[Message], workspace: Workspace, *, by_user: bool = True) -> str:
     """Say what is wrong with an answer; empty if nothing is. Blocks.
 
     Args:
-        form: Name of the form.
-        messages: The conversation; its last message is the answer.
+        form: Name of the form, or one that a file describes.
+        messages: The whole conversation, without what trims took from it; its last message is the answer.
         workspace: Where the files are.
+        by_user: Whether it was the user who prompted the agent.
     """
     message = messages[-1]
-    if form not in FORMS or not isinstance(message, AssistantMessage) or message.stop in ("length", "refusal"):
+    if not isinstance(message, AssistantMessage) or message.stop in ("length", "refusal"):
         return ""
     try:
         answer = read_answer(form, message.text)
     except ValueError as error:
         return str(error)
-    found = list(_CHECKS[form](answer, _Facts(messages, workspace)))
+    facts = _Facts(messages, workspace, may_act=by_user and confirmed(messages, _proposes))
+    found = list(_CHECKS[form](answer, facts) if isinstance(form, str) else wrong_places(answer, facts.place))
     return "\n".join(found[:MOST_OBJECTIONS])
 
 
-def judge_call(form: str, agent: Agent, tool: Tool) -> Verdict | None:
-    """Refuse what changes something as long as the user has not confirmed a proposal; only refactor proposes."""
-    if form != "refactor" or tool.risk == "read" or confirmed(agent.conversation.messages):
+def judge_call(form: str, messages: Sequence[Message], tool: Tool, *, by_user: bool = True) -> Verdict | None:
+    """Refuse what changes something as long as the user has not confirmed a proposal; only refactor proposes.
+
+    Args:
+        form: Name of the form.
+        messages: The whole conversation, without what trims took from it.
+        tool: The tool that is called.
+        by_user: Whether it was the user who prompted the agent: no agent says yes for him.
+    """
+    if form != "refactor" or tool.risk == "read" or (by_user and confirmed(messages, _proposes)):
         return None
     return deny(
         f"{tool.name} changes or runs something, and no proposal is confirmed yet: propose, and let the user decide."
     )
 
 
-def confirmed(messages: Sequence[Message]) -> bool:
-    """Whether the last thing that the user said is a yes to proposals that were made before."""
-    last = _start(messages)
-    said = messages[last] if messages else None
-    if not isinstance(said, UserMessage):
-        return False
-    before = next((each for each in reversed(messages[:last]) if isinstance(each, AssistantMessage)), None)
-    if before is None or not _proposals(before):
-        return False
-    words = " ".join(part.text for part in said.parts if isinstance(part, Text) and part.source == "user")
-    return bool(words.strip()) and bool(_YES.match(words)) and not _NO.search(words)
-
-
-def _proposals(message: AssistantMessage) -> bool:
+def _proposes(message: AssistantMessage) -> bool:
     try:
         answer = read_answer("refactor", message.text)
     except ValueError:
@@ -210,8 +201,8 @@ def _start(messages: Sequence[Message]) -> int:
 class _Facts:
     """What a run did, and what the workspace holds."""
 
-    def __init__(self, messages: Sequence[Message], workspace: Workspace) -> None:
-        self.messages, self.workspace = messages, workspace
+    def __init__(self, messages: Sequence[Message], workspace: Workspace, *, may_act: bool) -> None:
+        self.messages, self.workspace, self.may_act = messages, workspace, may_act
         self.text = messages[-1].text if isinstance(messages[-1], AssistantMessage) else ""
         run = messages[_start(messages) :]
         calls = {call.id: call for each in run if isinstance(each, AssistantMessage) for call in each.calls}
@@ -277,7 +268,7 @@ def _argument(call: ToolCall, name: str) -> str:
 
 def _explored(answer: Explored, facts: _Facts) -> Iterator[str]:
     for place in answer.files:
-        lines = [int(number) for number in re.findall(r"\d+", place.lines)[:2]]
+        lines = [int(number) for number in re.findall(r"\d{1,9}", place.lines)[:2]]
         if wrong := facts.place(place.path, *lines):
             yield wrong
     snippets = re.findall(r"^```(?!json)[^\n]*\n.*?^```", facts.text, re.DOTALL | re.MULTILINE)
@@ -303,8 +294,9 @@ def _tested(answer: Tested, facts: _Facts) -> Iterator[str]:
     kinds = {scenario.kind for scenario in answer.scenarios}
     if missing := [kind for kind in ("normal", "boundary", "error") if kind not in kinds]:
         yield f"There is no scenario of the kind {' or '.join(missing)}: test it, too."
-    if len(answer.scenarios) < 3:
-        yield f"There are {len(answer.scenarios)} scenarios; at least 3 belong there."
+    named = {scenario.name.strip() for scenario in answer.scenarios} - {""}
+    if len(named) < 3:
+        yield f"There are {len(named)} scenarios with a name of their own; at least 3 belong there."
     written = facts.written()
     if not answer.files:
         yield "No test file is named: write the tests to a file."
@@ -335,6 +327,11 @@ def _ran(answer: Tested, facts: _Facts, last_write: int) -> Iterator[str]:
         yield "The command failed when it ran last, and the answer says that nothing failed."
     if answer.passed + answer.failed == 0:
         yield "By the answer no test ran."
+    for word, told in (("passed", answer.passed), ("failed", answer.failed)):
+        # As pytest, cargo, jest and many others end; of several lines like that the last one is the sum.
+        printed = re.findall(rf"\b(\d{{1,9}}) {word}\b", mine[-1][1].text)
+        if printed and int(printed[-1]) != told:
+            yield f"By the answer {told} {word}; the last run printed: {printed[-1]} {word}."
 
 
 def _documented(answer: Documented, facts: _Facts) -> Iterator[str]:
@@ -368,7 +365,7 @@ def _refactored(answer: Refactored, facts: _Facts) -> Iterator[str]:
     changed = bool(facts.written()) or any(
         call.name == "delete_file" and not result.code for call, result in facts.done
     )
-    if not confirmed(facts.messages):
+    if not facts.may_act:
         if answer.applied:
             yield "Nothing is confirmed yet, so nothing can be applied: propose."
         return

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hilum_agents.managing import Watch
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run ``hilum agents``; gives its exit code: 1 where something is not valid."""
+def main(argv: Sequence[str], *, watch: Watch | None = None, asks: bool = False) -> int:
+    """Run ``hilum agents``; gives its exit code: 1 where something is not valid.
+
+    Args:
+        argv: Action and arguments.
+        watch: Shows agents while they run; nothing does without.
+        asks: Whether it can ask the user about their calls.
+    """
+    gc.set_threshold(100_000, 20, 20)  # as for `hilum run`: while modules are loaded there is no garbage
     import trio
     from hilum import SettingsError, UsageError
     from hilum_settings import App
@@ -24,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     app = App("hilum", error=SettingsError, hint="hilum config shows all settings and where they come from.")
     settings = app.load([AgentsSettings], workspace=folder, known=None).get(AgentsSettings)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    code = trio.run(run, list(argv), Desk(folder, settings, sys.stdout, ask=_ask if terminal else None))
+    code = trio.run(run, list(argv), Desk(folder, settings, sys.stdout, _ask if terminal else None, None, watch, asks))
     sys.stdout.flush()
     return code
 

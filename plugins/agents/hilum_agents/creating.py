@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import trio
 from hilum import StoreError, UsageError
 
-from hilum_agents.definitions.catalog import OWN, user_folder
 from hilum_agents.definitions.loading import LONGEST_NAME, NAME
+from hilum_agents.places import OWN, user_folder
 
 if TYPE_CHECKING:
     from hilum_agents.managing import Desk
@@ -44,7 +44,9 @@ async def create(options: Namespace, desk: Desk) -> Path:
     if await trio.to_thread.run_sync(os.path.lexists, path):
         raise UsageError(f"There is an agent {name} already: {path}.", hint="Edit that file, or choose another name.")
     description = options.description or options.about
-    description = description or _asked(desk, "What does it do, and when is it used?", "--description or --about")
+    if not description and (desk.ask is not None or not options.title):
+        description = _asked(desk, "What does it do, and when is it used?", "--description, --about or --title")
+    description = description or options.title
     title = options.title or name.replace("_", " ").replace("-", " ").title()
     about = options.about
     if not options.prompt and not about and desk.ask is not None:
@@ -102,6 +104,9 @@ def _name(given: str) -> str:
     if not re.fullmatch(NAME, name) or len(name) > LONGEST_NAME:
         hint = f"It begins with a letter and has at most {LONGEST_NAME} of a-z, 0-9, _ and -."
         raise UsageError(f"{given!r} is no name for an agent.", hint=hint)
+    if name in ("main", "readme") or name[-1] in "_-":
+        why = "main is the session's own agent, a readme is none, and no name that can be called ends in - or _"
+        raise UsageError(f"An agent cannot be called {name!r}.", hint=f"Choose another name: {why}.")
     return name
 
 
@@ -159,7 +164,7 @@ def _write(path: Path, text: str, workspace: Path) -> None:
             file.write(text)
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror or error}.") from None
-    _keep_trust(workspace, trusted)
+    _keep_trust(workspace, trusted, path)
 
 
 def _remove(path: Path, workspace: Path) -> None:
@@ -168,7 +173,7 @@ def _remove(path: Path, workspace: Path) -> None:
         path.unlink()
     except OSError as error:
         raise StoreError(f"{path} cannot be deleted: {error.strerror or error}.") from None
-    _keep_trust(workspace, trusted)
+    _keep_trust(workspace, trusted, path)
 
 
 def _is_trusted(workspace: Path) -> bool:
@@ -177,8 +182,11 @@ def _is_trusted(workspace: Path) -> bool:
     return trusted(workspace)
 
 
-def _keep_trust(workspace: Path, trusted: bool) -> None:
+def _keep_trust(workspace: Path, trusted: bool, path: Path) -> None:
+    """Trust a project again, if this file is all that changed in it."""
     from hilum_guard import Trust
 
-    if trusted and not _is_trusted(workspace):
+    if trusted and [change.partition(" ")[2] for change in Trust().changes(workspace)] == [
+        os.path.relpath(path, workspace)
+    ]:
         Trust().add(workspace)

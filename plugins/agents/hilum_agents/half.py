@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,12 +27,14 @@ from hilum import (
 )  # fmt: skip
 from hilum.errors import unknown
 
-from hilum_agents.calls import AgentCall, read_call, read_unknown
-from hilum_agents.definitions.catalog import Catalog, changed, look
-from hilum_agents.definitions.definition import Definition
+from hilum_agents.calls import AgentCall, may_call, read_call, read_unknown
+from hilum_agents.places import any_written
 from hilum_agents.settings import AgentsSettings
 
 if TYPE_CHECKING:
+    from hilum_agents.definitions.catalog import Catalog
+    from hilum_agents.definitions.definition import Definition
+    from hilum_agents.history import History
     from hilum_agents.managing import Desk
 
 _as_text: ContextVar[bool] = ContextVar("hilum_agents_as_text", default=False)
@@ -45,9 +48,6 @@ class Agents:
         session: Whose they are.
         settings: As they hold for its workspace.
         nursery: Where what takes long goes on.
-
-    Attributes:
-        catalog: What there is, as it was found last.
     """
 
     def __init__(self, session: Session, settings: AgentsSettings, nursery: trio.Nursery) -> None:
@@ -55,23 +55,37 @@ class Agents:
         self._bound: dict[str, Definition] = {}
         self._told: set[str] = set()
         self._lock = trio.Lock()
-        self._found = False
-        self.catalog = Catalog()
+        self._found: Catalog | None = None
+        self._history: History | None = None
 
     @property
     def session(self) -> Session:
         """Whose agents they are."""
         return self._session
 
+    @property
+    def catalog(self) -> Catalog:
+        """What there is, as it was found last."""
+        from hilum_agents.definitions.catalog import Catalog
+
+        return self._found or Catalog()
+
     async def refresh(self) -> Catalog:
         """Look again if the disk has changed; tells the user what is new and wrong."""
+        from hilum_agents.definitions.catalog import changed, look
+
         root = self._session.workspace.root
         async with self._lock:
-            if not self._found or await trio.to_thread.run_sync(changed, self.catalog, root):
-                self.catalog = await trio.to_thread.run_sync(lambda: look(root, folders=self._settings.folders))
-                self._found = True
-                self._tell()
-        return self.catalog
+            if self._found is None or await trio.to_thread.run_sync(changed, self._found, root):
+                self._found = await trio.to_thread.run_sync(lambda: look(root, folders=self._settings.folders))
+                self._tell(self._found)
+            return self._found
+
+    async def _matter(self, words: str) -> bool:
+        """Whether it matters to a prompt what agents there are. Most call none, where nobody has written any."""
+        if self._found is not None or may_call(words):
+            return True
+        return await trio.to_thread.run_sync(any_written, self._session.workspace.root, self._settings.folders)
 
     async def find(self, name: str) -> Definition:
         """Give the definition of an agent as its file is now.
@@ -134,20 +148,31 @@ class Agents:
             agent: The agent's name in the session.
             definition: As it was read when the agent was called; a file that changes later changes nothing for it.
         """
-        self._bound[agent] = definition
+        if self._bound.get(agent) != definition:
+            self._bound[agent] = definition
+            self.history.hold(agent, definition)
+
+    @property
+    def history(self) -> History:
+        """What the log has of the agents."""
+        if self._history is None:
+            from hilum_agents.history import History
+
+            self._history = History(self._session)
+        return self._history
 
     def of(self, agent: Agent) -> Definition | None:
         """Give the definition that an agent is held to, ``None`` for one that has none."""
         if agent.name in self._bound or agent.name == "main":
             return self._bound.get(agent.name)
-        entry = self.catalog.get(
-            agent.profile.name
-        )  # it was resumed, and what narrows it holds whatever became of its file
+        if (held := self.history.held(agent.name)) is not None:
+            return held  # it was resumed, and what narrows it holds whatever became of its file
+        entry = self.catalog.get(agent.profile.name)
         return None if entry is None or entry.definition.error else entry.definition
 
-    async def _held(self, agent: Agent) -> Definition | None:
+    async def held(self, agent: Agent) -> Definition | None:
         """As ``of``, once the agents are known: a run that is resumed is not called anew."""
-        if not self._found and agent.name not in self._bound and agent.name != "main":
+        if self._found is None and agent.name not in self._bound and agent.name != "main":
             await self.refresh()
         return self.of(agent)
 
@@ -160,8 +185,11 @@ class Agents:
         finally:
             _as_text.reset(token)
 
-    async def call(self, call: AgentCall) -> Agent:
+    async def call(self, call: AgentCall) -> Agent | str:
         """Give the agent of this session that answers to a name, made at its first call.
+
+        Returns:
+            The agent. Where it cannot begin now it is started, waits for its turn, and words for the user say so.
 
         Raises:
             UsageError: It cannot be called.
@@ -169,10 +197,13 @@ class Agents:
         from hilum_agents.runs import Runs
 
         definition, profile = await self.prepare(call.name)
-        agent = self._session.agents.get(definition.name)
+        runs, agent = self._session.half(Runs), self._session.agents.get(definition.name)
+        if runs is not None and not runs.can_begin(definition.name):
+            identity = runs.begin(profile, call.prompt, keep=True, definition=definition)
+            return f"{definition.name} was started as {identity}: {runs.status(identity)['current_step']}"
         if agent is not None and agent.conversation.phase != "idle":
             return agent  # a run that is under way keeps what it began with
-        if (runs := self._session.half(Runs)) is not None:
+        if runs is not None:
             agent = runs.join(profile)
         elif agent is None:
             agent = self._session.add_agent(profile)
@@ -193,15 +224,19 @@ class Agents:
             return Interpretation(text, reply=await self._command(words.removeprefix("/agents")))
         if not self._settings.by_name or not words or words[0] in "!/":
             return None
-        await self.refresh()
-        call = read_call(words, self.catalog.names)
+        if not await self._matter(words):
+            return None
+        names = (await self.refresh()).names
+        call = read_call(words, names)
         if call is not None:
             try:
                 agent = await self.call(call)
             except HilumError as error:
                 return Interpretation(text, reply=str(error))
+            if isinstance(agent, str):
+                return Interpretation(text, reply=agent)
             return Interpretation(call.prompt, agent.name)
-        if missing := read_unknown(words, self.catalog.names):
+        if missing := read_unknown(words, names):
             name, near = missing
             hint = f" Did you mean {near}?" if near else ""
             self._session.note("agents.unknown", say=f"There is no agent {name!r}.{hint}", agent=name, nearest=near)
@@ -210,13 +245,28 @@ class Agents:
     @hookimpl
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Hold a call to the permissions of the agent's own file; refactor proposes before it changes anything."""
-        definition = await self._held(agent)
+        definition = await self.held(agent)
         if definition is None:
             return None
-        from hilum_agents import answers
-        from hilum_agents.definitions.permissions import judge
+        return await self.judge(definition, agent, call, tool)
 
-        if verdict := answers.judge_call(definition.answer, agent, tool):
+    async def judge(self, definition: Definition, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Say what an agent's own file makes of a call, by itself or by one that it has started.
+
+        Args:
+            definition: What it is held to.
+            agent: The agent.
+            call: The call.
+            tool: The tool that is called.
+        """
+        from hilum_agents import answers
+        from hilum_agents.definitions.permissions import judge, judge_reach
+
+        if definition.answer and tool.risk != "read":
+            said, by_user = self.history.messages(agent), not agent.parent
+            if verdict := answers.judge_call(definition.answer, said, tool, by_user=by_user):
+                return verdict
+        if verdict := judge_reach(definition.agents, definition.skills, call.name, call.arguments):
             return verdict
         if not definition.permissions:
             return None
@@ -226,13 +276,15 @@ class Agents:
     @hookimpl
     async def check_answer(self, agent: Agent, message: AssistantMessage) -> str | None:
         """Hold an answer to the form that the agent's file names."""
-        definition = await self._held(agent)
-        if definition is None or not definition.answer:
+        definition = await self.held(agent)
+        form = None if definition is None else definition.form or definition.answer
+        if not form:
             return None
         from hilum_agents import answers
 
-        arguments = (definition.answer, list(agent.conversation.messages), self._session.workspace)
-        return await trio.to_thread.run_sync(answers.check, *arguments) or None
+        said, by_user = list(self.history.messages(agent)), not agent.parent
+        check = partial(answers.check, form, said, self._session.workspace, by_user=by_user)
+        return await trio.to_thread.run_sync(check) or None
 
     # --- inside ---------------------------------------------------------------------------------------------------------
 
@@ -277,29 +329,30 @@ class Agents:
         """
         return await author(self._session, instructions, wish)
 
-    def _tell(self) -> None:
+    def _tell(self, catalog: Catalog) -> None:
         """Say what is wrong, each thing once in a session."""
         broken = [
             f"The agent {each.definition.path} is left out: {each.reason}"
-            for each in self.catalog.entries
+            for each in catalog.entries
             if each.state == "broken"
         ]
         hidden = [
             f"The agent {each.definition.name} of {each.source} is hidden: {each.reason}."
-            for each in self.catalog.entries
+            for each in catalog.entries
             if each.state == "hidden" and each.definition.scope != "builtin"
         ]
-        new = [each for each in (*broken, *hidden, *self.catalog.complaints) if each not in self._told]
+        new = [each for each in (*broken, *hidden, *catalog.complaints) if each not in self._told]
         self._told.update(new)
         if new:
             more = f"\n… and {len(new) - MOST_TOLD} more; hilum agents list shows them." if len(new) > MOST_TOLD else ""
             self._session.note("agents.problems", say="\n".join(new[:MOST_TOLD]) + more, problems=new[:200])
-        off = sorted({each.definition.name for each in self.catalog.entries if each.state == "untrusted"})
-        if off and "untrusted" not in self._told:
-            self._told.add("untrusted")
+        off = sorted({each.definition.name for each in catalog.entries if each.state == "untrusted"})
+        if off:
             names = ", ".join(off[:MOST_TOLD]) + (f" and {len(off) - MOST_TOLD} more" if len(off) > MOST_TOLD else "")
-            say = f"Agents of this project are off, for you do not trust it yet: {names}. `hilum trust` trusts it."
-            self._session.note("agents.untrusted", say=say, agents=off)
+            say = f"Agents of this project are off: {names}. {catalog.distrust}"
+            if say not in self._told:
+                self._told.add(say)
+                self._session.note("agents.untrusted", say=say, agents=off)
 
 
 async def author(session: Session, instructions: str, wish: str) -> str:

@@ -6,7 +6,7 @@ import argparse
 import os
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import redirect_stdout
+from contextlib import AbstractAsyncContextManager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -23,14 +23,21 @@ from hilum_agents.definitions.tools import KNOWN
 from hilum_agents.settings import AgentsSettings
 
 if TYPE_CHECKING:
+    from hilum import Session
+
     from hilum_agents.half import Agents
 
 ABOUT = """\
 Agents are Markdown files that say what an agent is for, which tools it may use and how far it may go. They stand in
 .hilum/agents of a project (once you trust it), in agents beside your settings, and in the folders of Claude Code,
-Gemini CLI, opencode and Copilot. Five are built in.
+Gemini CLI, opencode, Copilot, Cursor and Codex. Five are built in.
 
 """
+
+
+Watch = Callable[["Session", Sequence[str], int], AbstractAsyncContextManager[Callable[[], Awaitable[None]]]]
+"""Shows agents, named by their names in the session, while it is entered, from the events after one on. What it gives
+ends the showing before that."""
 
 
 @attrs.frozen
@@ -43,6 +50,8 @@ class Desk:
         out: Where it writes.
         ask: Asks the user a question; ``None`` where nobody can be asked.
         in_session: The half of the session it runs in, ``None`` at the command line.
+        watch: Shows agents of a session while they run; for the command line.
+        asks: Whether ``watch`` asks the user about calls.
     """
 
     workspace: Path
@@ -50,6 +59,8 @@ class Desk:
     out: TextIO
     ask: Callable[[str], str] | None = None
     in_session: Agents | None = None
+    watch: Watch | None = None
+    asks: bool = False
 
     @property
     def prog(self) -> str:
@@ -221,7 +232,7 @@ async def _validate(argv: list[str], desk: Desk) -> int:
 
 async def _named(name: str, desk: Desk) -> Entry:
     path = desk.workspace / Path(name)  # an absolute one stays as it is
-    if name.endswith(".md") or os.sep in name:
+    if name.endswith((".md", ".toml")) or os.sep in name:
         return Entry(await trio.to_thread.run_sync(load_definition, path), "a file")
     return await desk.entry(name)
 

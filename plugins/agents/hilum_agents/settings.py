@@ -11,7 +11,7 @@ class AgentsSettings:
 
     folders: bool = setting(
         default=True,
-        help="Also find agents in .claude, .gemini, .opencode and .github of the project, and of the home.",
+        help="Also find agents in .claude, .gemini, .opencode, .github, .cursor and .codex of the project, and of the home.",
     )
     by_name: bool = setting(
         default=True,

@@ -13,6 +13,7 @@ import attrs
 
 from hilum_agents.definitions.catalog import Entry
 from hilum_agents.definitions.definition import Definition
+from hilum_agents.definitions.loading import USED
 from hilum_agents.definitions.tools import RISKS
 
 MOST_DESCRIPTION = 150
@@ -82,10 +83,12 @@ def data(entry: Entry, tools: Tools) -> dict[str, Any]:
         "allow": None if definition.tools.allow is None else list(definition.tools.allow),
         "deny": list(definition.tools.deny), "tools": passing(definition, tools),
         "agents": None if definition.agents is None else list(definition.agents),
-        "servers": list(definition.servers), "skills": list(definition.skills),
+        "servers": list(definition.servers), "own_servers": definition.own_servers,
+        "skills": None if definition.skills is None else list(definition.skills),
         "permissions": [each.text for each in definition.permissions],
         "turns": definition.turns, "timeout": definition.timeout, "token_limit": definition.token_limit,
-        "answer": definition.answer, "prompt": definition.prompt, "dates": dates(definition.path),
+        "answer": definition.form or definition.answer, "prompt": definition.instructions,
+        "unused": unused(definition), "dates": dates(definition.path),
         "problems": [each._asdict() for each in definition.problems],
     }  # fmt: skip
 
@@ -120,14 +123,21 @@ def page(entry: Entry, tools: Tools, *, prompt: bool = False) -> str:
         "allow": "all" if allow is None else ", ".join(allow) or "none", "deny": ", ".join(deny),
         "tools": f"{len(found)}: {', '.join(found)}" if found else "none",
         "agents": "" if definition.agents is None else ", ".join(definition.agents) or "none",
-        "servers": ", ".join(definition.servers), "skills": ", ".join(definition.skills),
+        "servers": ", ".join(definition.servers),
+        "skills": "" if definition.skills is None else ", ".join(definition.skills) or "none",
         "permissions": "; ".join(each.text for each in definition.permissions), "limits": ", ".join(limits),
-        "answer": definition.answer, "prompt": f"{len(definition.prompt):,} characters", "file": str(definition.path),
-        **dates(definition.path),
+        "answer": ", ".join(definition.form) if definition.form else definition.answer,
+        "not used": ", ".join(unused(definition)), "prompt": f"{len(definition.prompt):,} characters",
+        "file": str(definition.path), **dates(definition.path),
     }  # fmt: skip
     lines = [definition.name, *(f"  {key + ':':20}{value}" for key, value in parts.items() if value)]
     lines += [f"  ⚠ line {each.line}: {each.message}" for each in definition.problems]
-    return "\n".join([*lines, "", definition.prompt] if prompt else lines)
+    return "\n".join([*lines, "", definition.instructions] if prompt else lines)
+
+
+def unused(definition: Definition) -> list[str]:
+    """The fields of an agent's file that are kept, and mean nothing here."""
+    return [key for key, value in definition.fields.items() if key not in USED and value is not None]
 
 
 # --- checking -----------------------------------------------------------------------------------------------------------
@@ -147,11 +157,10 @@ def findings(entry: Entry, tools: Tools) -> list[Finding]:
     found.append(Finding("✓", f"format: {definition.kind}, {len(definition.fields)} fields"))
     found.append(Finding("✓", f"prompt: {len(definition.prompt):,} characters"))
     found += _tools(definition, tools)
-    found += [
-        Finding("⚠", f"server {name}: no MCP server of that name is set up; its tools are missing.")
-        for name in definition.servers
-        if not any(fnmatchcase(tool, f"mcp__{name}__*") for tool, _ in tools)
-    ]
+    for name in definition.servers:
+        count = sum(fnmatchcase(tool, f"{name}__*") for tool, _ in tools)
+        missing = f"server {name}: no MCP server of that name is set up; its tools are missing."
+        found.append(Finding("✓", f"server {name}: {count} tools") if count else Finding("⚠", missing))
     if entry.state in ("untrusted", "hidden"):
         found.append(Finding("⚠", f"It cannot be called: {entry.reason}."))
     return found
@@ -165,7 +174,7 @@ def _tools(definition: Definition, tools: Tools) -> Iterator[Finding]:
         meant = [name for name, risk in tools if (risk == entry if entry in RISKS else fnmatchcase(name, entry))]
         if meant and not set(meant) & set(left):
             yield Finding("⚠", f"tool {entry}: filtered away, for deny takes it out.")
-        elif not meant and not entry.startswith("mcp__"):
+        elif not meant and "__" not in entry:
             yield Finding("⚠", f"tool {entry}: filtered away, for there is no such tool here.")
     if allow == () and not deny:
         yield Finding("✓", "tools: none, as the file says")

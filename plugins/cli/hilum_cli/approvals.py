@@ -14,7 +14,7 @@ from hilum_plan import Question, question_asked, question_settled
 from hilum_cli import questions
 from hilum_cli.faces import Face
 from hilum_cli.progress import duration, parsed
-from hilum_cli.terminal import Out, is_terminal, line, neutral
+from hilum_cli.terminal import Out, columns, is_terminal, line, neutral, wrap
 
 CHOICES = "y: yes · n: no (n REASON tells the model why) · a: yes to every {} in this session"
 ALWAYS = " · always: in later ones, too"
@@ -39,7 +39,7 @@ class Approver:
         self._send, self._queue = trio.open_memory_channel[ApprovalAsked | Question](float("inf"))
         self._settled: set[str] = set()
         self._open: ApprovalAsked | Question | None = None
-        self._scope = trio.CancelScope()
+        self._scope, self._why = trio.CancelScope(), ""
         self._err = Out(2)
 
     def note(self, event: Event) -> None:
@@ -49,14 +49,15 @@ class Approver:
         elif question := question_asked(event):
             self._send.send_nowait(question)
         elif isinstance(event, ApprovalAnswered):
-            self._end(event.id)
+            self._end(event.id, event.reason)
         elif settled := question_settled(event):
-            self._end(settled.id)
-        elif isinstance(event, CallDone) and self._open and _of_call(self._open) == event.result.call_id:
+            self._end(settled.id, "the time is over" if settled.by == "timeout" else "")
+        elif isinstance(event, CallDone) and self._open and _of_call(self._open) == (event.agent, event.result.call_id):
             self._end(self._open.id)
 
-    def _end(self, identity: str) -> None:
+    def _end(self, identity: str, why: str = "") -> None:
         self._settled.add(identity)
+        self._why = why
         if self._open and self._open.id == identity:
             self._scope.cancel()
 
@@ -73,12 +74,12 @@ class Approver:
                 with self._scope:
                     await (self._ask(asked) if isinstance(asked, ApprovalAsked) else self._ask_user(asked))
                 if self._scope.cancelled_caught:
-                    self._err.say("\nIt is settled: the time is over, or the run ended.")
+                    self._err.say(f"\nIt is settled: {self._why or 'the run ended'}.")
             self._open = None
 
     async def _ask_user(self, asked: Question) -> None:
         """Ask what an agent wants to know."""
-        self._err.say(questions.describe(asked, duration(max(asked.deadline - time.time(), 0))))
+        self._err.say(questions.describe(asked, duration(round(max(asked.deadline - time.time(), 0))), columns()))
         discard_typed()
         while True:
             self._err.put(b"Answer: ")
@@ -90,7 +91,8 @@ class Approver:
     async def _ask(self, asked: ApprovalAsked) -> None:
         left = duration(max(asked.deadline - time.time(), 0))
         choices = CHOICES.format(line(asked.scope or asked.call.name, 120)) + (ALWAYS if asked.scope else "")
-        self._err.say(f"\n{describe(asked)}\n{choices} · no answer in {left} is a no")
+        rules = wrap(f"{choices} · no answer in {left} is a no", columns())
+        self._err.say(f"\n{describe(asked)}\n{rules}")
         discard_typed()
         while True:
             self._err.put(b"Run it? [y/n/a] ")
@@ -115,13 +117,15 @@ class Approver:
             self._err.say(neutral(error.message))
 
 
-def _of_call(asked: ApprovalAsked | Question) -> str:
-    return asked.call.id if isinstance(asked, ApprovalAsked) else asked.call
+def _of_call(asked: ApprovalAsked | Question) -> tuple[str, str]:
+    """The agent and its call: two agents may number their calls alike."""
+    return asked.agent, asked.call.id if isinstance(asked, ApprovalAsked) else asked.call
 
 
 def describe(asked: ApprovalAsked) -> str:
     """Write the whole call: what would run, with every argument in full, and why it is asked."""
-    lines = [f"── {asked.call.name} ({asked.risk}) wants to run" + (f": {asked.reason}" if asked.reason else "")]
+    who = f" for the agent {line(asked.agent, 60)}" if asked.agent not in ("", "main") else ""
+    lines = [f"── {asked.call.name} ({asked.risk}) wants to run{who}" + (f": {asked.reason}" if asked.reason else "")]
     data = parsed(asked.call.arguments)
     for key, value in data.items() if isinstance(data, dict) else [("arguments", data)]:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)

@@ -109,7 +109,7 @@ def run_options(project: Path, folder: Path) -> Namespace:
     os.environ["HILUM_CONFIG"] = str(folder / "config")
     environ = {key: value for key, value in os.environ.items() if not key.startswith("HILUM_")}
     return Namespace(
-        prompt=PROMPT, state=None, resume="", record="", model="recorded/demo", mode=None, approve="auto",
+        prompt=PROMPT, accept=False, state=None, resume="", record="", model="recorded/demo", mode=None, approve="auto",
         workspace=str(project.resolve()), settings={}, plugins=list(PLUGINS), no_plugin=[],
         environ=environ | {"HILUM_CONFIG": str(folder / "config")},
     )  # fmt: skip

@@ -118,12 +118,13 @@ def _rules(folder: Path) -> Iterator[Row]:
     if not rules.mistakes:
         yield Row("ok", "permissions", f"{len(rules.rules)} rules, no mistakes")
     try:
-        state = Trust().state(folder)
+        state, changes = Trust().state(folder), Trust().changes(folder)
     except HilumError as error:
         yield Row("fail", "trust", error.message, error.hint)
         return
     if state == "changed":
-        yield Row("warn", "trust", f"what can execute in {folder} has changed", "Look at .hilum, then: hilum trust")
+        what = f": {', '.join(changes[:8])}{', …' * (len(changes) > 8)}" if changes else ""
+        yield Row("warn", "trust", f"what {folder} brings along has changed{what}", "Look at it, then: hilum trust")
     else:
         yield Row("ok", "trust", "this folder is trusted" if state == "trusted" else "this folder is not trusted")
 

@@ -21,6 +21,8 @@ from hilum.events import (
     encode,
 )
 
+from hilum_cli import agents
+from hilum_cli.agents import AgentView
 from hilum_cli.progress import Progress, duration
 from hilum_cli.terminal import Out, line, neutral, report
 
@@ -46,7 +48,13 @@ class Face:
 
     async def opened(self, session: Session) -> None:
         """The session is open; the run is about to start."""
-        self.progress.turns = session.options.turns
+        self.lead(session, "main")
+
+    def lead(self, session: Session, agent: str) -> None:
+        """From now on the user talks to this agent."""
+        self.progress.lead = agent
+        limit = session.agents[agent].limit("turns") if agent in session.agents else None
+        self.progress.turns = int(limit or session.options.turns)
 
     async def tick(self) -> None:
         """Called once when the session is open; may run until cancelled."""
@@ -59,6 +67,13 @@ class Face:
     async def ended(self, end: RunEnded, session: str) -> None:
         """Show how the run ended. ``session`` is empty where it was not kept."""
 
+    async def finish(self) -> None:
+        """Say what it has cost, and leave the terminal for what is written next."""
+        self.close()
+
+    async def aside(self, text: str) -> None:
+        """Show what the agent said while others it has started go on: not its last word."""
+
     async def advise(self, text: str) -> None:
         """Say what the user can do next, after the end was shown."""
 
@@ -68,6 +83,9 @@ class Face:
     def held(self) -> AbstractContextManager[None]:
         """Hold still while a question stands on the terminal."""
         return nullcontext()
+
+    def reopen(self) -> None:
+        """Show another run, after the end of one was shown."""
 
     def close(self) -> None:
         """Leave the terminal as it was."""
@@ -86,10 +104,31 @@ class TextFace(Face):
         if end.text:
             text = neutral(end.text) if self.out.terminal else end.text
             await self.out.write((text.rstrip("\n") + "\n").encode(errors="replace"))
+        for view in self.progress.agents.ended():
+            if view.reports and view.actor != self.progress.lead:
+                await self.report(view)
         if end.state != "completed":
             await self.tell(ending(end))
             if session:
                 await self.tell(f"To go on: hilum run --resume {session}" + ("" if resumable(end) else ' "…"'))
+
+    def news(self, item: Event) -> list[str]:
+        """Say what an event has changed of the agents that run, and of the todo list."""
+        if isinstance(item, PluginEvent) and item.name == "plan.todos" and item.agent == self.progress.lead:
+            return self.progress.todos.rows()
+        moved = self.progress.moved
+        if moved is None or moved.actor == self.progress.lead:
+            return []
+        if not moved.over:
+            return [agents.change(moved)] if agents.change(moved) else []
+        said = line(moved.said, 100)
+        return [f"{moved.mark} {moved.ending()}", *([f"    {said}"] if said else [])]
+
+    async def report(self, view: AgentView) -> None:
+        """Give the answer of an agent that reports to the user."""
+        text = neutral(view.said) if self.out.terminal else view.said
+        head = f"── {view.name} ({view.id}): {view.status.replace('_', ' ')}"
+        await self.out.write(f"\n{head}\n{text.rstrip()}\n".encode(errors="replace"))
 
     def failed(self, error: HilumError) -> None:
         """Tell code, message and hint."""
@@ -136,13 +175,28 @@ class PlainFace(TextFace):
         call = self.progress.apply(item)
         if text := happening(item):
             await self._line(text)
-        elif call and call.done:
-            first = call.summary(70)
-            await self._line(f"{call.mark} {call.title()} ({duration(call.seconds)})" + (f": {first}" if first else ""))
+        elif call and call.done and not self.progress.covered(call):
+            first, who = call.summary(70), self.progress.shown_as(call.agent)
+            text = f"{call.mark} {call.title()} ({duration(call.seconds)})" + (f": {first}" if first else "")
+            await self._line(f"  {who}: {text}" if who else text)
         elif isinstance(item, ModelAnswered) and item.message.calls and item.message.text.strip():
             await self._line(neutral(item.message.text.strip()))
-        elif isinstance(item, RunEnded) and item.agent == "main":
+        for text in self.news(item):
+            await self._line(text)
+
+    async def aside(self, text: str) -> None:
+        """Write it on standard error."""
+        await self._line(neutral(text.strip()))
+
+    async def finish(self) -> None:
+        """Write the line."""
+        if self.progress.turn:
             await self._line(self.progress.status())
+
+    async def ended(self, end: RunEnded, session: str) -> None:
+        """Give the answer below what it has cost."""
+        await self.finish()
+        await super().ended(end, session)
 
     async def _line(self, text: str) -> None:
         await self.err.write((text + "\n").encode(errors="backslashreplace"))
@@ -173,6 +227,8 @@ def happening(item: Event) -> str:
             return f"! {line(item.message, 200)}"
         case PluginEvent(data={"say": str(said)}):
             return "· " + neutral(said[:SAID])
+        case Trimmed(upto=0) if not item.thinned:
+            return "· nothing of the conversation could be cut"
         case Trimmed():
             how = "the conversation was cut" if item.upto else "old results were shortened"
             return f"! {how} {TRIM_CAUSES[item.cause]} (about {item.before:,} tokens before)"
@@ -213,6 +269,7 @@ class JsonFace(Face):
         more = {
             "model": self.progress.model,
             "calls": [view.as_data() for view in self.progress.calls.values()],
+            "agents": [view.as_data() for view in self.progress.agents.ended()],
             "faults": [{"plugin": f.plugin, "hook": f.hook, "error": f.error} for f in self.progress.faults],
         }
         return msgspec.json.encode({"type": "result", **fields, "usage": usage, **self.about, **more}) + b"\n"

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
+import msgspec
 import trio
 from hilum import HilumError, UsageError, open_kernel
 from hilum.errors import E_STOPPED, E_UNKNOWN
 from hilum.events import Delta, PluginEvent, RunEnded, StopAsked
 from hilum.store import MemoryStore
+from hilum_agents.runs import Runs
 
-from hilum_cli import exits, plans
+from hilum_cli import agents, exits, plans
 from hilum_cli.approvals import Approver, can_ask
-from hilum_cli.faces import Face
+from hilum_cli.faces import Face, TextFace
 from hilum_cli.run import LAST
 from hilum_cli.stopping import Stopping
 from hilum_cli.terminal import quiet_exit
@@ -58,6 +61,8 @@ class Headless:
         self.end: RunEnded | None = None
         self.ended = False
         self.session = ""
+        self.shown = self.fed = 0
+        self.cut_short = False
 
     async def main(self) -> int:
         """Do everything; gives the exit code."""
@@ -80,7 +85,7 @@ class Headless:
                 HilumError(f"Standard output cannot be written: {self.face.out.error.strerror}.", code="E_FAILED")
             )
             return exits.FAILED
-        return exits.of_run(self.end, self.stopping.signal)
+        return 128 + self.stopping.signal if self.cut_short else exits.of_run(self.end, self.stopping.signal)
 
     async def _end(self) -> None:
         """Show the end, once."""
@@ -112,11 +117,12 @@ class Headless:
             require_guard(kernel, options.plugins)
             recorder = make_recorder(options.record) if options.record else None
             resume = await find_session(kernel, options.resume, options.workspace) if options.resume else ""
-            # Before the session is made, so that a mistake leaves no empty session behind.
+            # Before the session is made, so that a mistake leaves no empty session behind. What may be a command needs no
+            # model; the session asks for one if it is none.
             if options.model:
                 kernel.router.model(options.model)
                 kernel.router.roles["default"] = options.model
-            elif not resume:
+            elif not resume and not options.prompt.startswith("/"):
                 kernel.router.model(await kernel.router.default())
             async with trio.open_nursery() as late:
                 await self._in_session(kernel, resume, recorder, late)
@@ -131,16 +137,26 @@ class Headless:
                 kind="main" if can_ask() else "headless",
                 model=options.model or None,
             ) as session:
+                # What is loaded stays: a collection that went through it would hold up every agent for 50 ms.
+                gc.freeze()
                 session.set(mode=options.mode, approve=options.approve)
                 self.session = "" if isinstance(kernel.store, MemoryStore) else session.id
-                self.stopping.stop = session.stop
-                await self._run(session, recorder)
-                self.stopping.stop = stop
-                if self.end is not None:
-                    self.end = plans.with_left(session, self.end)
-                    await self._end()
-                    if text := plans.next_step(session, self.end, bool(self.session)):
-                        await self.face.advise(text)
+                await self.face.opened(session)
+                approver = Approver(session, self.face) if session.kind != "headless" else None
+                self.shown = session.journal.last if resume else 0
+                runs, plan = await self._start(session), True
+                while plan:
+                    self.stopping.stop = session.stop
+                    await self._run(session, runs, recorder, approver)
+                    self.stopping.stop = stop
+                    if self.end is not None:
+                        self.end = plans.with_left(session, self.end)
+                        await self._end()
+                    plan = bool(runs := await self._decide(session))
+                if self.end is not None and (text := plans.next_step(session, self.end, bool(self.session))):
+                    await self.face.advise(text)
+                if self.session and (text := agents.again(self.face.progress.agents.ended())):
+                    await self.face.advise(text)
                 if self.face.lingers:
                     late.start_soon(self._show_late, session, session.journal.last)
         except UsageError:
@@ -148,40 +164,72 @@ class Headless:
                 await kernel.store.delete(session.id)  # nothing was ever said in it
             raise
 
+    async def _decide(self, session: Session) -> list[Run]:
+        """Ask what is to become of a plan, where somebody sees it; gives the run that follows."""
+        seen = can_ask() and self.face.out.terminal and isinstance(self.face, TextFace)
+        if not seen or self.stopping.signal or not plans.waits(session):
+            return []
+        run = await plans.decide(session, self.stopping)
+        if run is None:
+            return []
+        self.end, self.ended = None, False
+        self.face.reopen()
+        return [run]
+
     async def _show_late(self, session: Session, shown: int) -> None:
         """Show what plugins tell while the session closes, until it is closed."""
         async for item in session.events(shown):
             if isinstance(item, PluginEvent):
                 await self.face.show(item)
 
-    async def _run(self, session: Session, recorder: Recorder | None) -> None:
-        """Start the run, and show it to its end."""
-        face = self.face
-        await face.opened(session)
-        shown = session.journal.last if self.options.resume else 0
-        runs = await self._start(session)
+    async def _run(
+        self, session: Session, runs: list[Run], recorder: Recorder | None, approver: Approver | None
+    ) -> None:
+        """Show runs to their end, and to that of all agents that they have started."""
+        face, over = self.face, list[RunEnded]()
         if self.stopping.signal:
             session.stop()
-        if runs[0].reply is not None:
-            self.end = runs[0].result
+        leads = [run for run in runs if run.agent == "main"] or runs
+        if leads:
+            face.lead(session, leads[-1].agent)
+        if not busy(session) and not any(run.reply is None for run in runs):
+            self.end = runs[0].result if runs else self.end
             return
-        approver = Approver(session, face) if session.kind != "headless" else None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(face.tick)
             if approver:
                 nursery.start_soon(approver.run)
-            async for item in session.events(0 if recorder else shown, deltas=face.deltas):
+            async for item in session.events(self.fed if recorder else self.shown, deltas=face.deltas):
                 if recorder and not isinstance(item, Delta):
                     recorder.feed(item)
-                if isinstance(item, Delta) or item.seq > shown:
+                    self.fed = item.seq
+                if isinstance(item, Delta):
                     await self._show(session, item, approver)
-                if isinstance(item, RunEnded) and all(run.result for run in runs):
-                    for rest in session.journal.since(item.seq):  # written with it: the change of state
+                    continue
+                if item.seq > self.shown:
+                    self.shown = item.seq
+                    await self._show(session, item, approver)
+                if isinstance(item, RunEnded) and item.agent == face.progress.lead:
+                    over += [] if any(run.id == item.run for run in runs) else [item]
+                    if busy(session) and item.text and not self.stopping.signal:
+                        await face.aside(item.text)
+                if all(run.result for run in runs) and self._all_over(session):
+                    for rest in session.journal.since(self.shown):  # written with it: the change of state
+                        self.shown = rest.seq
                         await face.show(rest)
                     break
             nursery.cancel_scope.cancel()
         # Of several the main agent's last one counts. This raises what broke the session.
-        self.end = await ([run for run in runs if run.agent == "main"] or runs)[-1].wait()
+        self.end = await leads[-1].wait() if leads else RunEnded(state="completed")
+        # What the user has stopped is what had gone on behind an agent that was done.
+        self.cut_short = bool(self.stopping.signal) and self.end.state == "completed"
+        for later in over:  # it was told of the end of what it had started
+            self.end = _joined(self.end, later)
+
+    def _all_over(self, session: Session) -> bool:
+        """Whether nothing more comes. After a stop nobody is told of anything any more."""
+        at_work = any(agent.conversation.pending for agent in session.agents.values())
+        return not at_work and (bool(self.stopping.signal) or not busy(session))
 
     async def _show(self, session: Session, item: AnyEvent | Delta, approver: Approver | None) -> None:
         if approver and not isinstance(item, Delta):
@@ -191,15 +239,38 @@ class Headless:
             session.stop()  # nobody reads what it finds
 
     async def _start(self, session: Session) -> list[Run]:
-        if self.options.prompt:
-            state = dict(self.options.state) if self.options.state else None
-            return [await session.prompt(self.options.prompt, state=state)]
+        """Start what is to be done; nothing where only a plan waits for a decision, or agents for their turn."""
+        options = self.options
+        if options.accept:
+            return [await plans.accept(session, options.prompt)]
+        if options.prompt:
+            state = dict(options.state) if options.state else None
+            return [await session.prompt(options.prompt, state=state)]
         if not session.kernel.router.resolve(session.model):
             await session.kernel.router.default()
         if runs := session.resume():
             return runs
+        half = session.half(Runs)
+        if half is not None and half.busy():
+            half.resume()
+            return []
+        if proposal := plans.waits(session):
+            self.end = RunEnded(agent="main", state="completed", text=proposal.text)
+            return []
         hint = f'Say what to do next: hilum run --resume {session.id} "…".'
         raise UsageError("Nothing was cut off in this session.", hint=hint)
+
+
+def busy(session: Session) -> bool:
+    """Whether agents run, wait, or are still to be told of in a session."""
+    half = session.half(Runs)
+    return half is not None and half.busy()
+
+
+def _joined(first: RunEnded, later: RunEnded) -> RunEnded:
+    """Give the end of two runs of an agent: the later one's, with what both have used."""
+    used = {"usage": first.usage + later.usage, "turns": first.turns + later.turns}
+    return msgspec.structs.replace(later, seconds=first.seconds + later.seconds, **used)
 
 
 def require_guard(kernel: Kernel, named: Sequence[str] | None) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import trio
-from hilum.events import Delta, Event, ModelAnswered, ModelFailed, ModelStarted, RunEnded
+from hilum.events import FINAL, Delta, Event, ModelAnswered, ModelFailed, ModelStarted, RunEnded
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from hilum_cli import agents
 from hilum_cli.faces import TextFace, happening
 from hilum_cli.progress import CallView, duration
-from hilum_cli.terminal import line, neutral
+from hilum_cli.terminal import cut, line, neutral
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -51,6 +53,10 @@ class LiveFace(TextFace):
                           redirect_stderr=False)  # fmt: skip
         self._live.start()
 
+    def reopen(self) -> None:
+        """Draw again."""
+        self._start()
+
     async def advise(self, text: str) -> None:
         """Write it below the answer."""
         await self.tell(text)
@@ -73,27 +79,38 @@ class LiveFace(TextFace):
             shown = Text(neutral(self._text[-TAIL:]).strip("\n"), style="dim")
             rows += shown.wrap(self.console, width)[-max(height // 2, 3) :]
         spin = FRAMES[self._frame % len(FRAMES)]
-        for view in self.progress.running()[-8:]:
+        calls = [view for view in self.progress.running() if view.agent == self.progress.lead]
+        for view in [view for view in calls if not self.progress.covered(view)][-8:]:
             rows.append(_cut(Text(f"{spin} {view.title(width - 12)}"), width))
             if output := self._output.get(view.call.id):
                 last = output.rstrip("\n").rpartition("\n")[2]
                 rows.append(_cut(Text(f"    {line(last, width - 6)}", style="dim"), width))
-        state = self.progress.retry or STATES.get(self.progress.state, self.progress.state.replace("_", " "))
-        rows.append(_cut(Text(f"{spin} {state} · {self.progress.status()} · Ctrl-C stops", style="cyan"), width))
+        views = [view for view in self.progress.agents.open() if view.actor != self.progress.lead]
+        rows += [Text(row) for row in agents.rows(views, width, max(height // 3, 4), spin, time.time())]
+        if self.progress.todos.current:
+            rows.append(Text(cut(f"▸ {self.progress.todos.current}", width), style="dim"))
+        rows.append(_cut(Text(self._status(spin, len(views), width), style="cyan"), width))
         return Group(*rows)
+
+    def _status(self, spin: str, others: int, width: int) -> str:
+        state = self.progress.retry or STATES.get(self.progress.state, self.progress.state.replace("_", " "))
+        if others and (self.progress.state in (*FINAL, "working") or not self.progress.turn):
+            state = f"waits for {others} agent{'s' if others > 1 else ''}"
+        stops = "Ctrl-C stops all" if others else "Ctrl-C stops"
+        return self.progress.status(width, before=f"{spin} {state}", after=stops)
 
     async def show(self, item: Event | Delta) -> None:
         """Print what is finished; keep what is on its way."""
         if isinstance(item, Delta):
-            if item.kind == "text" and item.agent == "main":
+            if item.kind == "text" and item.agent == self.progress.lead:
                 self._text += item.text
             elif item.kind == "output":
                 self._output[item.call_id] = (self._output.get(item.call_id, "") + item.text)[-TAIL:]
             return
-        call = self.progress.apply(item)
-        if isinstance(item, ModelStarted | ModelFailed | RunEnded) and item.agent == "main":
+        call, leads = self.progress.apply(item), item.agent == self.progress.lead
+        if isinstance(item, ModelStarted | ModelFailed | RunEnded) and leads:
             self._text = ""
-        if isinstance(item, ModelAnswered) and item.agent == "main":
+        if isinstance(item, ModelAnswered) and leads:
             self._text = ""
             if item.message.calls and item.message.text.strip():
                 self.console.print(Text(neutral(item.message.text.strip()), style="dim"))
@@ -101,19 +118,36 @@ class LiveFace(TextFace):
             self.console.print(Text(text, style="yellow"))
         elif call and call.done:
             self._output.pop(call.call.id, None)
-            self._print_call(call)
-        elif isinstance(item, RunEnded) and item.agent == "main":
-            self.close()
-            self.console.print(Text(self.progress.status(), style="cyan"))
+            if (leads or call.code) and not self.progress.covered(call):
+                self._print_call(call)
+        # That one waits or has begun stands in its row already.
+        if self.progress.moved is None or self.progress.moved.over:
+            for number, text in enumerate(self.news(item)):
+                self.console.print(_cut(Text(text, style="dim" if number else ""), self.console.width))
+
+    async def aside(self, text: str) -> None:
+        """Print it above what goes on."""
+        self.console.print(Text(neutral(text.strip()), style="dim"))
+
+    async def finish(self) -> None:
+        """Print the line."""
+        self.close()
+        if self.progress.turn:
+            self.console.print(Text(self.progress.status(self.console.width), style="cyan"))
+
+    async def ended(self, end: RunEnded, session: str) -> None:
+        """Give the answer below what it has cost."""
+        await self.finish()
+        await super().ended(end, session)
 
     def _print_call(self, view: CallView) -> None:
         width = self.console.width
         took = f" {duration(view.seconds)}"
+        who = self.progress.shown_as(view.agent)
         head = Text(f"{view.mark} ", style="red" if view.code else "green")
-        head.append(view.title(width - len(took) - 4), style="bold")
+        head.append(cut(f"{who}: " if who else "", width // 3))
+        head.append(view.title(width - len(took) - head.cell_len - 1), style="bold")
         head.append(took, style="dim")
-        if view.agent != "main":
-            head.append(f" [{view.agent}]", style="dim")
         self.console.print(_cut(head, width))
         if first := view.summary(width - 6):
             self.console.print(_cut(Text(f"    {first}", style="red dim" if view.code else "dim"), width))
@@ -127,7 +161,7 @@ class LiveFace(TextFace):
             yield
         finally:
             self._held = False
-            if self.progress.state not in ("completed", "stopped", "failed"):
+            if self.progress.state not in FINAL or self.progress.agents.open():
                 self._start()
 
     def close(self) -> None:

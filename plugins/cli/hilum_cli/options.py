@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import stat
 import sys
@@ -73,7 +74,7 @@ def read_prompt(words: Sequence[str]) -> str:
     given = _read_stdin(told="-" in words).strip("\n") if piped else ""
     if not text or not given.strip():
         return text or given
-    closed = given.replace("</stdin", "<\\/stdin")
+    closed = re.sub(r"(?i)<(?=\s*/\s*stdin\b)", r"<\\", given)
     return f"{text}\n\n<stdin>\n{closed}\n</stdin>"
 
 

@@ -25,7 +25,7 @@ A rule is TOOL or TOOL(PATTERN); deny wins over ask, and ask over allow.
   hilum permissions                                          all rules that hold here
   hilum permissions allow "run_terminal_cmd(git commit *)"   in every folder; with --workspace in this one only
   hilum permissions deny "write_file(migrations/**)"         a path, as in .gitignore
-  hilum permissions ask "mcp__github__*"                     all tools of a server
+  hilum permissions ask "github__*"                          all tools of an MCP server
   hilum permissions remove "write_file(migrations/**)"
   hilum permissions test run_terminal_cmd "git push --force" what would happen, and why
 

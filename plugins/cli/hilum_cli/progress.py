@@ -22,7 +22,9 @@ from hilum.events import (
 )
 from hilum.messages import ToolCall, Usage
 
-from hilum_cli.terminal import line
+from hilum_cli.agents import AgentView, AgentViews
+from hilum_cli.terminal import cells, line
+from hilum_cli.todos import Todos
 
 
 class CallView(msgspec.Struct):
@@ -99,10 +101,14 @@ class Progress(msgspec.Struct):
         turns: Most turns of the run, for showing.
         calls: All calls by agent and id, in the order in which they were asked for.
         faults: Faults of plugins.
-        todos: How far the main agent's todo list is, as ``2/5``; empty without one.
+        lead: The agent that the user talks to; what is told of turns, state and todo list is about it.
+        agents: The agents that were started.
+        moved: The one of them whose state the last event has changed.
+        todos: The lead's todo list.
     """
 
     turns: int = 0
+    lead: str = "main"
     turn: int = 0
     model: str = ""
     state: str = "preparing"
@@ -111,31 +117,36 @@ class Progress(msgspec.Struct):
     calls: dict[tuple[str, str, int], CallView] = msgspec.field(default_factory=dict)
     faults: list[PluginFault] = msgspec.field(default_factory=list)
     retry: str = ""
-    todos: str = ""
+    todos: Todos = msgspec.field(default_factory=Todos)
+    agents: AgentViews = msgspec.field(default_factory=AgentViews)
+    moved: AgentView | None = None
     _turn_of: dict[str, int] = msgspec.field(default_factory=dict)
 
     def apply(self, event: Event) -> CallView | None:
         """Fold one event; gives the call it is about."""
+        leads, self.moved = event.agent == self.lead, self.agents.apply(event)
         match event:
             case RunStarted():
                 self._turn_of[event.agent] = 0
-                if event.agent == "main":
+                if leads:
                     self.began, self.model, self.turn = event.at or time.time(), event.model, 0
+                    started = self.agents.of(event.agent)
+                    self.turns = (started.turns if started else 0) or self.turns
             case ModelStarted():
-                self.state, self.retry = "thinking", ""
                 self._turn_of[event.agent] = event.turn
-                if event.agent == "main":
-                    self.model, self.turn = event.model, event.turn
-            case ModelFailed():
+                if leads:
+                    self.state, self.retry, self.model, self.turn = "thinking", "", event.model, event.turn
+            case ModelFailed() if leads:
                 self.retry = {"retry": f"again in {event.wait:g} s", "fallback": f"goes on with {event.next}"}.get(
                     event.action, ""
                 )
             case ModelAnswered():
                 self.usage += event.usage
-                self.state = "working" if event.message.calls else "answering"
+                if leads:
+                    self.state = "working" if event.message.calls else "answering"
                 for call in event.message.calls:
                     self._view(event.agent, call)
-            case ModelUsed():
+            case ModelUsed() if not event.purpose.startswith("agent "):  # that was counted when the agent was answered
                 self.usage += event.usage
             case CallStarted():
                 view = self._view(event.agent, event.call)
@@ -146,11 +157,11 @@ class Progress(msgspec.Struct):
                 view.done, view.running, view.code = True, False, result.code
                 view.seconds, view.text = event.seconds, result.text
                 return view
-            case PluginEvent(name="plan.todos", agent="main", data={"progress": {"completed": done, "total": total}}):
-                self.todos = f"{done}/{total}" if total else ""
+            case PluginEvent(name="plan.todos", data=data) if leads:
+                self.todos.apply(data)
             case PluginFault():
                 self.faults.append(event)
-            case RunEnded() if event.agent == "main":
+            case RunEnded() if leads:
                 self.state = event.state
         return None
 
@@ -163,14 +174,40 @@ class Progress(msgspec.Struct):
         """The calls that run now."""
         return [view for view in self.calls.values() if view.running]
 
-    def status(self) -> str:
-        """One line: turn, tokens, cost, model, time."""
-        parts = [f"turn {self.turn}/{self.turns}" if self.turns else f"turn {self.turn}", tokens(self.usage)]
-        if self.todos:
-            parts.insert(1, f"todo {self.todos}")
-        if self.usage.cost is not None:
-            parts.append(money(self.usage.cost))
-        parts += [line(self.model, 50), duration(time.time() - self.began)]
+    def covered(self, view: CallView) -> bool:
+        """Whether a call need not be shown, because what it did is shown otherwise."""
+        data = parsed(view.call.arguments)
+        if view.code or not isinstance(data, dict):
+            return False
+        if view.call.name == "todo_write":
+            return view.agent == self.lead
+        title = " ".join(str(data.get("description", "")).split())[:80] if view.call.name == "task" else ""
+        return view.call.name in ("task", "handover") and self.agents.started_by(view.agent, title)
+
+    def shown_as(self, agent: str) -> str:
+        """What an agent is called where it is not the one that the user talks to; empty for that one."""
+        view = self.agents.of(agent)
+        return "" if agent == self.lead else view.name if view else line(agent, 40)
+
+    def status(self, width: int = 0, *, before: str = "", after: str = "") -> str:
+        """One line: turn, todo list, tokens, cost, model, time.
+
+        Args:
+            width: Columns it may take; what matters least is left out. 0 for any number.
+            before: What stands at its beginning.
+            after: What stands at its end.
+        """
+        turn = f"turn {self.turn}/{self.turns}" if self.turns else f"turn {self.turn}"
+        turn = turn if self.turn else ""
+        cost = money(self.usage.cost) if self.usage.cost is not None else ""
+        todo = f"todo {self.todos.done}" if self.todos.done else ""
+        parts = [before, turn, todo, tokens(self.usage), cost, line(self.model, 50)]
+        parts += [duration(time.time() - self.began), after]
+        for number in (5, 3, 4, 1, 2, 6):  # the first to go is the model's name
+            text = " · ".join(part for part in parts if part)
+            if not width or cells(text) <= width:
+                break
+            parts[number] = ""
         return " · ".join(part for part in parts if part)
 
 

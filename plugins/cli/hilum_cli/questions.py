@@ -8,25 +8,26 @@ from hilum import Session, UsageError
 from hilum.errors import E_BAD_ARGS
 from hilum_plan import Plan, Question
 
-from hilum_cli.terminal import line, neutral
+from hilum_cli.terminal import line, neutral, wrap
 
 
-def describe(asked: Question, left: str) -> str:
+def describe(asked: Question, left: str, width: int = 0) -> str:
     """Write the question with its options, and what can be typed.
 
     Args:
         asked: The question.
         left: How long it can be answered, in words.
+        width: Columns after which lines are broken, 0 for never.
     """
+    fit = (lambda text, indent="": wrap(text, width, indent)) if width else (lambda text, indent="": indent + text)
     who = "The agent" if asked.agent == "main" else f"The agent {line(asked.agent, 60)}"
-    text = neutral(asked.question).replace("\n", "\n   ")
-    rows = [f"\n── {who} asks:", f"   {text}"]
-    rows += [f"   {number}. {neutral(option)}" for number, option in enumerate(asked.options, 1)]
+    rows = [f"\n── {who} asks:", *(fit(part, "   ") for part in neutral(asked.question).split("\n"))]
+    rows += [fit(f"{number}. {neutral(option)}", "   ") for number, option in enumerate(asked.options, 1)]
     if asked.options:
-        several = "numbers (1,2) or one" if asked.multiple else "a number"
-        rows.append(f"{several}, or an answer of your own · Enter, or no answer in {left}: 1")
+        several = "one or more numbers (1,2)" if asked.multiple else "a number"
+        rows.append(fit(f"Type {several}, or an answer of your own. Enter, or no answer in {left}, takes 1."))
     else:
-        rows.append(f"Enter, or no answer in {left}: the agent decides")
+        rows.append(fit(f"Type an answer. Enter, or no answer in {left}, leaves it to the agent."))
     return "\n".join(rows)
 
 

@@ -28,6 +28,7 @@ The prompt is what stands on the command line; what is piped in is added to it, 
   git diff | hilum run "review this change" --mode ask
   hilum run --resume                go on with what was cut off in the last session of this folder
   hilum run --resume "and now …"    say more in that session
+  hilum run --resume --accept       carry out the plan that it ended with
 
 """
     + exits.HELP
@@ -46,6 +47,9 @@ def main(argv: list[str]) -> int:
     try:
         options = parse(argv)
         options.prompt = read_prompt(options.words)
+        if options.accept and not options.resume:
+            hint = "hilum run --resume --accept carries out the plan of the last session of this folder."
+            raise UsageError("--accept is for the plan of an earlier session.", code=E_BAD_ARGS, hint=hint)
         if not options.prompt and not options.resume:
             hint = 'Say what to do: hilum run "fix the failing test".'
             raise UsageError("There is no prompt.", code=E_BAD_ARGS, hint=hint)
@@ -111,6 +115,7 @@ def make_parser() -> Parser:
         metavar="ID",
         help="go on with a session; the last one without an ID",
     )
+    add("--accept", action="store_true", help="with --resume: carry out the plan that waits, or PROMPT as the plan")
     add(
         "--output-format",
         default="text",

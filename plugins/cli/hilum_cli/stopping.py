@@ -21,11 +21,13 @@ class Stopping:
 
     Attributes:
         signal: Number of the first signal, 0 while there was none.
+        lent: Whether another program has the terminal: ``Ctrl-C`` is for that one.
     """
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self.stop = stop
         self.signal = 0
+        self.lent = False
 
     async def listen(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Wait for signals until cancelled.
@@ -35,6 +37,8 @@ class Stopping:
         with trio.open_signal_receiver(*SIGNALS) as received:
             task_status.started()
             async for number in received:
+                if self.lent and number == signal.SIGINT:
+                    continue
                 if self.signal:
                     if Out(2).terminal:
                         Out(2).put(SHOW_CURSOR)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import unicodedata
 
 import hilum_commandline
 
@@ -21,10 +22,57 @@ def neutral(text: str) -> str:
 
 
 def line(text: str, width: int = 100) -> str:
-    """Give the first line of a text that says something, neutralised and cut to ``width`` characters."""
+    """Give the first line of a text that says something, neutralised and cut to ``width`` columns."""
     first = next((part for part in text.splitlines() if part.strip()), "").strip()
-    first = neutral(first).replace("\t", " ")
-    return first if len(first) <= width else first[: width - 1] + "…"
+    return cut(neutral(first).replace("\t", " "), width)
+
+
+def cells(text: str) -> int:
+    """Count the columns that a text takes: a Chinese character takes two, an accent of its own none."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_cells, text))
+
+
+def _cells(char: str) -> int:
+    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def cut(text: str, width: int) -> str:
+    """Cut a line to a number of columns."""
+    if cells(text) <= width:
+        return text
+    used, kept = 1, ""
+    for char in text:
+        used += _cells(char)
+        if used > width:
+            break
+        kept += char
+    return kept + "…"
+
+
+def wrap(text: str, width: int, indent: str = "") -> str:
+    """Break lines between words, and between Chinese characters, so that no line is wider than a number of columns."""
+    lines = []
+    for part in text.split("\n"):
+        row = indent
+        for word in re.findall(r"\s+|[^\s\u2e80-\uffef]+|[\u2e80-\uffef]", part):
+            if row.strip() and cells(row) + cells(word) > width:
+                lines.append(row.rstrip())
+                row, word = indent, word.lstrip()
+            row += word
+        lines.append(row.rstrip())
+    return "\n".join(lines)
+
+
+def columns(fd: int = 2) -> int:
+    """Give how wide the terminal is, 80 where nobody knows."""
+    try:
+        return os.get_terminal_size(fd).columns or 80
+    except OSError:
+        return 80
 
 
 def is_terminal(fd: int) -> bool:

@@ -14,11 +14,12 @@ from hilum_cli.options import check_folder, check_text, run_command
 from hilum_cli.terminal import Out, neutral
 
 EPILOG = """\
-What a project brings along in its folder .hilum and that can execute (plugins, servers, hooks, commands) is loaded only after
-you have said so. That holds for the folder as it is now: after a change there you are asked again.
+What a project brings along and that widens what can be done there (skills, agents, plugins, servers, hooks, commands; in
+.hilum and in the folders of other programs) is loaded only after you have said so. That holds for the folder as it is now:
+after a change there you are asked again.
 
   hilum trust                trust this folder
-  hilum trust --list         all trusted folders, and whether something has changed in them
+  hilum trust --list         all trusted folders, and what has changed in them
   hilum trust DIR --remove
 """
 STATES = {"trusted": "trusted", "changed": "CHANGED", "unknown": "not trusted"}
@@ -43,7 +44,10 @@ def _run(argv: Sequence[str]) -> int:
         if options.json:
             out.say(json.dumps(states, ensure_ascii=False, indent=1))
         else:
-            lines = [f"{STATES.get(state, state):11}  {path}" for path, state in states.items()]
+            lines = []
+            for path, state in states.items():
+                changes = trust.changes(path) if state == "changed" else []
+                lines += [f"{STATES.get(state, state):11}  {path}", *(f"             {change}" for change in changes)]
             out.say(neutral("\n".join(lines)) if lines else "No folder is trusted.")
         return exits.COMPLETED
     if options.remove:  # a folder that is gone can be forgotten, too
@@ -53,9 +57,12 @@ def _run(argv: Sequence[str]) -> int:
         out.say(neutral(f"{path} is trusted no more." if trust.remove(path) else f"{path} was not trusted."))
         return exits.COMPLETED
     path = check_folder(options.path)
+    changes = trust.changes(path) if trust.folders() else []
     names = trust.add(path)
+    if changes:
+        out.say(neutral("Changed since you trusted it:" + "".join(f"\n  {change}" for change in changes)))
     listed = "".join(f"\n  {name}" for name in names) or " nothing yet; it is asked again when something comes."
-    out.say(neutral(f"{path} is trusted. What may execute there:{listed}"))
+    out.say(neutral(f"{path} is trusted. What it brings along:{listed}"))
     return exits.COMPLETED
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import unescape
 from typing import Any
 
 import msgspec
@@ -47,10 +48,12 @@ class Gathered(msgspec.Struct, frozen=True):
     Args:
         blocks: For the kernel.
         data: For the event.
+        whole: The hash of each file of which all is sent, by path.
     """
 
     blocks: list[Block]
     data: dict[str, Any]
+    whole: dict[str, str]
 
 
 async def gather(agent: Agent, request: ContextRequest, state: WorkspaceState, settings: ContextSettings) -> Gathered:
@@ -110,9 +113,10 @@ def _take(look: Look, piece: Piece, earlier: dict[tuple[str, str], str], report:
         piece = msgspec.structs.replace(piece, text=AGAIN)
     if piece.tokens > look.left:
         look.leave_out(piece.type, piece.path, "no tokens are left for it")
-        look.covered.pop(piece.path, None)
         return
     look.left -= piece.tokens
+    if piece.lines:
+        look.covered[piece.path] = piece.lines
     report.pieces.append(piece)
 
 
@@ -124,7 +128,7 @@ def _earlier(agent: Agent) -> dict[tuple[str, str], str]:
         for part in message.parts if isinstance(message, UserMessage) else ():
             if isinstance(part, Text) and part.source in tags and AGAIN not in part.text[:5_000]:
                 path = part.text[:5_000].partition("\n")[0].partition(' path="')[2].partition('"')[0]
-                found[tags[part.source], path] = part.text
+                found[tags[part.source], unescape(path)] = part.text
     return found
 
 
@@ -149,4 +153,5 @@ def _gathered(look: Look, budget: int, reports: dict[str, Report], ms: float) ->
     said |= dict.fromkeys(f"{name}: {report.error}" for name, report in reports.items() if report.error)
     if said:
         data["say"] = "\n  ".join(["Not all of the context could be gathered:", *list(said)[:10]])
-    return Gathered([piece.block() for piece in pieces], data)
+    whole = {piece.path: piece.hash for piece in pieces if piece.hash}
+    return Gathered([piece.block() for piece in pieces], data, whole)

@@ -54,7 +54,11 @@ class Context:
             self.session.emit(
                 ErrorRaised(code=error.code, message=error.message, hint=error.hint), agent, agent.starting
             )
+        from hilum_files import Changes
+
         gathered = await gather(agent, request, state, self.settings)
+        if gathered.whole and (changes := self.session.half(Changes)):
+            changes.shown(agent, gathered.whole)
         if gathered.data["blocks"] or "say" in gathered.data or gathered.data["left_out"]:
             self.session.emit(PluginEvent(name=GATHERED, data=gathered.data), agent, agent.starting)
         return gathered.blocks

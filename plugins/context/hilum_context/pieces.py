@@ -20,7 +20,6 @@ TAGS = {
 # Where the kernel must leave something out: what other plugins say of the session stands between the user's own view and
 # what was merely found.
 _PRIORITY = dict(zip(TYPES, (9, 8, 7, 6, 0, -1), strict=True))
-_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 _CLOSING = re.compile(rf"<(?=\s*/\s*(?:{'|'.join(TAGS.values())})\b)", re.IGNORECASE)
 
 
@@ -33,6 +32,8 @@ class Piece(msgspec.Struct, frozen=True):
         path: The file, as it is shown.
         line: The line it is about; 0 for none.
         source: Where it is from, in words: ``editor``, ``disk``, ``journal``, ``git`` …
+        lines: How many lines of the file it has, from the first one on; 0 if it is no beginning of a file.
+        hash: Names the content of the file, where the text is all of it.
     """
 
     type: str
@@ -40,6 +41,8 @@ class Piece(msgspec.Struct, frozen=True):
     path: str = ""
     line: int = 0
     source: str = ""
+    lines: int = 0
+    hash: str = ""
 
     @property
     def tokens(self) -> int:
@@ -47,9 +50,8 @@ class Piece(msgspec.Struct, frozen=True):
         return estimate(f"<{TAGS[self.type]} path='{self.path}' line='{self.line}'>{self.text}</{TAGS[self.type]}>")
 
     def block(self) -> Block:
-        """Give what the kernel takes. Nothing in it can end its tag, or add to it."""
-        path = "".join(_ESCAPES.get(char, char if char.isprintable() else "?") for char in self.path)
-        return Block(TAGS[self.type], _CLOSING.sub(r"<\\", self.text), path, self.line, _PRIORITY[self.type])
+        """Give what the kernel takes. Nothing in it can end its tag, or that of another piece."""
+        return Block(TAGS[self.type], _CLOSING.sub(r"<\\", self.text), self.path, self.line, _PRIORITY[self.type])
 
     def about(self) -> dict[str, object]:
         """Give what the event tells of it."""

@@ -37,12 +37,14 @@ class Text(msgspec.Struct, frozen=True):
         lines: The lines, without their ends.
         first: Number of the first one.
         total: Lines of the whole file.
+        hash: Names the content of the file on disk; empty where these are not all its lines, or the text is not from there.
     """
 
     path: str
     lines: list[str]
     first: int
     total: int
+    hash: str = ""
 
     @property
     def whole(self) -> bool:
@@ -126,11 +128,12 @@ class Texts(msgspec.Struct, eq=False):
 
         def read() -> Text:
             if unsaved is not None:
-                part, total = unsaved[:HEAD], _count(unsaved)
+                part, total, hashed = unsaved[:HEAD], _count(unsaved), ""
             else:
-                part, total = self._head_of(real)
+                part, total, hashed = self._head_of(real)
             found = self.redact(_plain(part), shown).removesuffix("\n").split("\n")
-            return Text(shown, found if lines is None else found[:lines], 1, max(total, 1))
+            text = Text(shown, found if lines is None else found[:lines], 1, max(total, 1), hashed)
+            return text if text.whole else msgspec.structs.replace(text, hash="")
 
         return await _in_thread(read)
 
@@ -174,11 +177,15 @@ class Texts(msgspec.Struct, eq=False):
 
     # --- reading, in a thread -------------------------------------------------------------------------------------------
 
-    def _head_of(self, path: Path) -> tuple[str, int]:
+    def _head_of(self, path: Path) -> tuple[str, int, str]:
+        from hilum_files import content_hash
+
         with self.workspace.at(path) as place, place.open() as file:
             data = file.read(HEAD)
             text = _decoded(data, whole=len(data) < HEAD)
-            return text, _lines_in(file) if len(data) == HEAD else _count(text)
+            if len(data) == HEAD:
+                return text, _lines_in(file), ""
+            return text, _count(text), content_hash(data)
 
 
 def _hidden(place: Path, shown: str) -> str:

@@ -9,6 +9,7 @@ from hilum import Tool, hookimpl
 
 from hilum_files.changing import delete_file, edit_file, multi_edit, write_file
 from hilum_files.journal.half import Changes, live
+from hilum_files.journal.objects import hash_of as content_hash
 from hilum_files.reading import FilesSettings, list_directory, read_file
 from hilum_files.saving import save_file
 
@@ -24,6 +25,7 @@ __all__ = [
     "FilesSettings",
     "apply_edit",
     "apply_edits",
+    "content_hash",
     "delete_file",
     "edit_file",
     "list_directory",

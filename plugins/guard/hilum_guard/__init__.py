@@ -19,31 +19,37 @@ if TYPE_CHECKING:
     from hilum_guard.commands import CommandVerdict, SimpleCommand, judge_command
     from hilum_guard.half import Explained, Guard
     from hilum_guard.harmless_git import repository_doubt
+    from hilum_guard.printed import python_prints
     from hilum_guard.protected import hidden
+    from hilum_guard.protected import secret as secret_file
     from hilum_guard.redaction import Redactor
     from hilum_guard.rule_files import add as add_rule
     from hilum_guard.rule_files import load as load_rules
     from hilum_guard.rule_files import remove as remove_rule
     from hilum_guard.rules import explain as explain_rule
-    from hilum_guard.rules import fit_path, fit_words
+    from hilum_guard.rules import fit_path, fit_words, pattern_words, server_tools
     from hilum_guard.rules import parse as parse_rule
-    from hilum_guard.sandbox import Enforced, Held, probe, report
-    from hilum_guard.trust import Trust, trusted
+    from hilum_guard.sandbox import Enforced, Held, Wider, probe, report
+    from hilum_guard.trust import Trust, distrust, trusted
 
 __all__ = [
-    "CommandVerdict", "Enforced", "Explained", "Guard", "GuardSettings", "Held", "Redactor", "SimpleCommand", "Trust",
-    "add_rule", "explain_rule", "fit_path", "fit_words", "hidden", "judge_command", "load_rules", "open_session", "parse_rule",
-    "probe", "remove_rule", "report", "repository_doubt", "trusted",
+    "CommandVerdict", "Enforced", "Explained", "Guard", "GuardSettings", "Held", "Redactor", "SimpleCommand", "Trust", "Wider",
+    "add_rule", "distrust", "explain_rule", "fit_path", "fit_words", "hidden", "judge_command", "load_rules", "open_session",
+    "parse_rule", "pattern_words", "probe", "python_prints", "remove_rule", "report", "repository_doubt", "secret_file",
+    "server_tools", "trusted",
 ]  # fmt: skip
 
 # Where what is public stands: module and name there.
 _HOMES = {
     "CommandVerdict": "commands", "SimpleCommand": "commands", "judge_command": "commands",
     "Explained": "half", "Guard": "half", "Redactor": "redaction", "hidden": "protected", "repository_doubt": "harmless_git",
+    "python_prints": "printed",
+    "secret_file": "protected.secret",
     "add_rule": "rule_files.add", "load_rules": "rule_files.load", "remove_rule": "rule_files.remove",
-    "explain_rule": "rules.explain", "parse_rule": "rules.parse",
-    "fit_path": "rules.fit_path", "fit_words": "rules.fit_words",
-    "Enforced": "sandbox", "Held": "sandbox", "probe": "sandbox", "report": "sandbox", "Trust": "trust", "trusted": "trust",
+    "explain_rule": "rules.explain", "parse_rule": "rules.parse", "pattern_words": "rules.pattern_words",
+    "fit_path": "rules.fit_path", "fit_words": "rules.fit_words", "server_tools": "rules",
+    "Enforced": "sandbox", "Held": "sandbox", "Wider": "sandbox", "probe": "sandbox", "report": "sandbox",
+    "Trust": "trust", "distrust": "trust", "trusted": "trust",
 }  # fmt: skip
 
 

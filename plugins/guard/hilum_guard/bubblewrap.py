@@ -19,15 +19,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from hilum import Command
 
-from hilum_guard import groups
-from hilum_guard.environment import split
-from hilum_guard.loopback import HOLD
-from hilum_guard.policy import Policy
+if TYPE_CHECKING:
+    from hilum_guard.policy import Policy
 
 # bwrap's output goes through descriptor 4, so that what inside.py tells is all that the shell reads.
 SCRIPT = """
@@ -114,6 +112,8 @@ def find() -> str:
 
 def maker() -> list[str]:
     """Give the command that makes a loopback to share (see ``loopback``); bubblewrap, as it may where others may not."""
+    from hilum_guard.loopback import HOLD
+
     new = ("--unshare-user", "--unshare-net", "--die-with-parent")
     return [find(), "--dev-bind", "/", "/", *new, "--", "/bin/sh", "-c", HOLD]
 
@@ -156,6 +156,9 @@ def trial(loopback: tuple[str, ...] = ()) -> str:
 
 def wrap(command: Command, policy: Policy) -> Command:
     """Give the command that runs a command in the sandbox."""
+    from hilum_guard import groups
+    from hilum_guard.environment import split
+
     outer, inner = split(command.env | {"TMPDIR": "/tmp"})
     outer.pop("XDG_RUNTIME_DIR", None)
     more = "\0".join(f"{name}={value}" for name, value in inner.items()).encode(errors="surrogateescape").hex()
@@ -224,6 +227,8 @@ def _needed(covered: tuple[str, ...]) -> Iterator[str]:
 
 @functools.cache
 def _pythons() -> list[str]:
+    import sysconfig
+
     base = sysconfig.get_paths()
     return sorted({_FOLDER, interpreter(), sys.base_prefix, sys.prefix, base["stdlib"], base["platstdlib"]})
 

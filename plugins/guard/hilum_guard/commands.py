@@ -33,6 +33,9 @@ class SimpleCommand:
         cwds: All folders it may run in, as far as the text tells: a `cd` may fail.
         reads: Files that are fed into it by redirection, as they are written there.
         stdin: The text that is fed into it, if the text tells.
+        found: Its words with `{}` for what a `find` finds, if it is run for that.
+        finder: The words of that `find`.
+        finder_at: Where the action that runs it stands in them; 0 where it gets all that is printed, -1 for some of it.
     """
 
     words: tuple[str, ...]
@@ -45,6 +48,9 @@ class SimpleCommand:
     cwds: tuple[str | None, ...] = ()
     reads: tuple[str, ...] = ()
     stdin: str | None = None
+    found: tuple[str, ...] = ()
+    finder: tuple[str, ...] = ()
+    finder_at: int = 0
 
 
 @attrs.frozen
@@ -129,11 +135,18 @@ def _doubt(reader: Reader) -> tuple[str, tuple[str, ...]]:
 
 
 def _shown(simple: Simple) -> SimpleCommand:
+    from hilum_guard.distant import BESIDE
     from hilum_guard.words import UNKNOWN
 
+    finder = simple.finder
+    if finder and not any(word.found for word in simple.words) and finder.words[finder.at].value not in BESIDE:
+        finder = None
     return SimpleCommand(
         words=tuple(word.value.replace(UNKNOWN, "…") for word in simple.words),
-        source=simple.source,
+        found=tuple((word.found or word.value).replace(UNKNOWN, "…") for word in simple.words) if finder else (),
+        finder=tuple(word.value.replace(UNKNOWN, "…") for word in finder.words) if finder else (),
+        finder_at=finder.at if finder else 0,
+        source=simple.source.replace(UNKNOWN, "…"),
         literal=all(word.plain for word in simple.words),
         assigned=simple.assigned,
         writes=tuple(r.target.value.replace(UNKNOWN, "…") for r in simple.redirects if ">" in r.operator),

@@ -10,6 +10,7 @@ import attrs
 
 from hilum_guard.places import wide
 from hilum_guard.programs import operands_at, program
+from hilum_guard.simple import Finder
 from hilum_guard.words import UNKNOWN, Word
 
 if TYPE_CHECKING:
@@ -34,13 +35,16 @@ def xargs(reader: Reader, simple: Simple) -> str | None:
     command = words[at:] or (Word("echo"),)
     text = "".join(word.value for word in words[1:at])
     given = _given(simple.stdin)
+    if reader.state.listed is not None and simple.stdin is None:
+        given, reader.state.finder = [Word(UNKNOWN, plain=False, found="{}")], reader.state.listed
     replaced = next((words[n + 1].value if x.value == "-I" else x.value[2:] for n, x in enumerate(words[1:at], 1)
                      if x.value.startswith("-I") and n + 1 < len(words)), "{}" if "-i" in text else "")  # fmt: skip
     if not replaced:
         return reader.run_inner(simple, (*command, *given), stdin="")
     for each in given:
-        changed = tuple(attrs.evolve(each, value=x.value.replace(replaced, each.value)) if replaced in x.value else x
-                        for x in command)  # fmt: skip
+        changed = tuple(attrs.evolve(each, value=x.value.replace(replaced, each.value),
+                                     found=x.value.replace(replaced, each.found) if each.found else "")
+                        if replaced in x.value else x for x in command)  # fmt: skip
         reader.run_inner(simple, changed, stdin="")
     return None
 
@@ -65,19 +69,45 @@ def find(reader: Reader, simple: Simple) -> str | None:
     starts = words[begin:end] or (Word("."),)
     tests = words[end:]
     targets = _narrowed(starts, tests)
+    outer = reader.state.finder
     for n, word in enumerate(tests):
+        reader.state.finder = Finder(simple.words, end + 1 + n)
         if word.value in {"-delete", "--delete"}:
-            reader.run_inner(simple, (Word("rm"), Word("-rf"), *targets))
+            given = (attrs.evolve(target, plain=False, found="{}") for target in targets)
+            reader.run_inner(simple, (Word("rm"), Word("-rf"), *given))
         elif word.value in {"-exec", "-execdir", "-ok", "-okdir"}:
             stop = next((m for m in range(n + 1, len(tests)) if tests[m].value == ";"
                          or (tests[m].value == "+" and tests[m - 1].value == "{}")), len(tests))  # fmt: skip
             for target in targets:
-                command = tuple(attrs.evolve(target, value=x.value.replace("{}", target.value), plain=False)
+                command = tuple(attrs.evolve(target, value=x.value.replace("{}", target.value), plain=False, found=x.value)
                                 if "{}" in x.value else x for x in tests[n + 1 : stop])  # fmt: skip
                 if command and program(command[0]) == "rm":
                     command = (command[0], Word("-r"), *command[1:])
                 reader.run_inner(simple, command)
+    reader.state.finder = outer
     return "\n".join(t.value for t in targets) if all(t.known for t in targets) else None
+
+
+BESIDE = frozenset({"-execdir", "-okdir"})
+"""Actions of `find` that run a command in the folder of what was found."""
+_FILTERS = frozenset("grep egrep fgrep sort uniq head tail".split())
+
+
+def listed(commands: list[Simple], before: Finder | None) -> Finder | None:
+    """Give the `find` whose findings a part of a pipeline prints, or some of them.
+
+    Args:
+        commands: The commands of this part.
+        before: What the part before prints.
+    """
+    if len(commands) != 1 or not commands[0].words or commands[0].redirects:
+        return None
+    name = program(commands[0].words[0])
+    if name in {"find", "gfind"}:
+        return Finder(commands[0].words)
+    if name in _FILTERS and not any(re.match(r"-\w*[onc]|--", word.value) for word in commands[0].words[1:]):
+        return before and attrs.evolve(before, at=-1)
+    return None
 
 
 def _narrowed(starts: tuple[Word, ...], tests: tuple[Word, ...]) -> list[Word]:

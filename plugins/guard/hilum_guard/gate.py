@@ -7,6 +7,7 @@ what the policy says of the rest.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import msgspec
 from hilum import ToolError, Verdict, allow, ask, deny, errors
 
 from hilum_guard.rule_files import Rules
-from hilum_guard.rules import EXACT, Case, Rule, allowed, exact_path, fit, pattern_words
+from hilum_guard.rules import DOMAIN, EXACT, Case, Rule, allowed, exact_path, fit, pattern_words
 
 if TYPE_CHECKING:
     from hilum import Tool, Workspace
@@ -76,9 +77,10 @@ def read_call(tool: Tool, text: str, workspace: Workspace) -> Call:
         folder = workspace.resolve(str(arguments.get("working_directory") or "."))
         read = judge_command(command, workspace=workspace.root, folder=folder)
         return Call(Case(tool.name, arguments, command=read), tool.risk, workspace.root, folder=folder)
+    host = _host(arguments.get("url")) if tool.risk == "network" else ""
     named = PATHS & arguments.keys() if tool.risk in ("read", "write") else frozenset[str]()
     if tool.schema is not None or not (tool.writes or named):
-        return Call(Case(tool.name, arguments), tool.risk, workspace.root)
+        return Call(Case(tool.name, arguments, host=host), tool.risk, workspace.root)
     reached: dict[Path, str] = {}
     shown = []
     for name in dict.fromkeys((*tool.writes, *named)):
@@ -86,8 +88,20 @@ def read_call(tool: Tool, text: str, workspace: Workspace) -> Call:
             places = _places(workspace, given, must=name in tool.writes)
             reached |= {place: workspace.relative(place) for place in places}
             shown += [f"{given} is {workspace.relative(p)}" for p in places[:1] if _differs(workspace, given, p)]
-    case = Case(tool.name, arguments, tuple(dict.fromkeys(reached.values())))
+    case = Case(tool.name, arguments, tuple(dict.fromkeys(reached.values())), host=host)
     return Call(case, tool.risk, workspace.root, tuple(reached.items()), "; ".join(shown))
+
+
+def _host(url: object) -> str:
+    """Give the host of an address, in lower case; empty where it is not written plainly, so that no rule allows it."""
+    from urllib.parse import urlsplit
+
+    if not isinstance(url, str) or not re.fullmatch(r"https?://[a-z0-9.:\[\]-]+([/?#][\x21-\x7e]*)?", url, re.I):
+        return ""
+    try:
+        return (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return ""
 
 
 def _texts(value: object) -> list[str]:
@@ -179,12 +193,14 @@ class Gate:
         return any(rule.tool == tool and rule.pattern in wanted for rule in self.rules.of("allow"))
 
     def _other(self, call: Call, also: str = "") -> tuple[Verdict | None, str]:
-        if asked := self._asked(call.case):
-            return ask(asked[0] + also, scope=call.case.tool), _where(asked[1])
+        case = call.case
+        scope = f"{case.tool}({DOMAIN}{case.host})" if case.host else case.tool
+        if asked := self._asked(case):
+            return ask(asked[0] + also, scope=scope), _where(asked[1])
         if rule := self._settled(call.case):
             return allow(f"A rule allows it: {rule.text}.", settled=True), _where(rule)
         if call.changes and self.approve == "ask_first":
-            return ask(POLICY + also, scope=call.case.tool), "policy"
+            return ask(POLICY + also, scope=scope), "policy"
         return None, "policy"
 
     # --- commands -----------------------------------------------------------------------------------------------------

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import trio
@@ -28,9 +28,11 @@ from hilum import (
 from hilum.events import ApprovalAnswered, ApprovalAsked, Delta, Event
 
 from hilum_guard import rule_files, sandbox
-from hilum_guard.gate import Call, Gate, read_call
 from hilum_guard.redaction import PLACEHOLDER, Redactor, settings_secrets
 from hilum_guard.settings import GuardSettings
+
+if TYPE_CHECKING:
+    from hilum_guard.gate import Call
 
 
 class Explained(NamedTuple):
@@ -90,6 +92,8 @@ class Guard:
             tool: The tool.
             arguments: Its arguments, as JSON.
         """
+        from hilum_guard.gate import Gate, read_call
+
         self.reload()
         try:
             call = read_call(tool, arguments, self._session.workspace)
@@ -102,6 +106,8 @@ class Guard:
 
     async def explain(self, tool: Tool, arguments: str) -> Explained:
         """Say what would happen to a call by the approval policy and the guard. Takes what ``judge`` takes."""
+        from hilum_guard.gate import read_call
+
         approve = self._session.approve
         if approve == "readonly" and tool.risk != "read":
             return Explained("It would be refused.", f"{tool.name} can {tool.risk}.", "approve = readonly")
@@ -193,6 +199,20 @@ class Guard:
             self.box.held.pop(name, None)
         else:
             self.box.held[name] = paths
+
+    @contextmanager
+    def widen(self, argv: Sequence[str], wider: sandbox.Wider) -> Iterator[None]:
+        """Let one command, named by all of its words, do more than others while the block lasts: for what the user approved.
+
+        Args:
+            argv: Program and arguments, as they are given to ``session.processes`` in the block.
+            wider: What it may do.
+        """
+        self.box.wider[(*argv,)] = wider
+        try:
+            yield
+        finally:
+            self.box.wider.pop((*argv,), None)
 
     @hookimpl(trylast=True)
     async def wrap_process(self, command: Command) -> Command:

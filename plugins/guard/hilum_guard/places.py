@@ -37,7 +37,8 @@ SECRET_NAMES = tuple(
 NOT_SECRET = re.compile(r"\.env\.(example|sample|template|dist)|.*\.pub|secrets?\.(py|pyi|js|ts|go|rs|md|rst|txt)")
 # What governs hilum, an editor, Git or a peer: an agent that writes it changes what is asked later, or what runs.
 GOVERNING = tuple(
-    """.git .hilum .vscode .idea .cursor .claude .codex .gemini .husky .devcontainer .envrc .mcp.json mcp.json .gitmodules
+    """.git .hilum .vscode .idea .cursor .claude .codex .gemini .agents .opencode .husky .devcontainer .envrc .mcp.json
+    mcp.json .gitmodules
     .gitattributes .gitconfig *.code-workspace .pre-commit-config.yaml .ssh agents.md claude.md .bashrc .profile
     .bash_profile .zshrc .zshenv .env .env.*""".split()
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import re
 
@@ -41,6 +42,8 @@ def printed(simple: Simple, name: str) -> str | None:
         while values and re.fullmatch(r"-[neE]+", values[0]):
             values.pop(0)
         return w.unescaped(" ".join(values)) + "\n"
+    if re.fullmatch(r"python[\d.]*", name) and len(values) == 2 and values[0] == "-c" and known:
+        return python_prints(values[1])
     if name == "printf" and values and known:
         form = w.unescaped(values[0])
         rest = values[1:]
@@ -50,3 +53,21 @@ def printed(simple: Simple, name: str) -> str | None:
             form = form.replace("%s", rest.pop(0) if rest else "", 1)
         return form + "".join(rest)
     return None
+
+
+def python_prints(code: str) -> str | None:
+    """Give what Python code prints that does nothing but print texts that stand in it; none if it does anything else."""
+    try:
+        statements = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    lines = []
+    for statement in statements:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print"):
+            return None
+        texts = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        if call.keywords or len(texts) < len(call.args):
+            return None
+        lines.append(" ".join(texts) + "\n")
+    return "".join(lines)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from hilum_guard import distant
 from hilum_guard import words as w
 from hilum_guard.expansion import EXPANSIONS, Expander
 from hilum_guard.grammar import Source, Unreadable
@@ -88,6 +89,7 @@ class Reader(Expander):
         outer, state = self.source, self.state
         self.state, self.nested = state.copy(), self.nested + 1
         self.state.positional = positional or state.positional
+        self.state.finder = self.state.listed = None
         try:
             self.source = Source(text)
             return self.walk(self.source.root, stdin)
@@ -145,10 +147,12 @@ class Reader(Expander):
         return ""
 
     def _pipeline(self, node: Node, stdin: str | None) -> str | None:
-        outer = self.state
+        outer, listed = self.state, None
         for child in node.named_children:
-            self.state = outer.copy()
+            self.state, before = outer.copy(), len(self.found)
+            self.state.listed = listed
             stdin = self.walk(child, stdin)
+            listed = distant.listed(self.found[before:], listed)
         self.state = outer
         return stdin
 
@@ -362,6 +366,7 @@ class Reader(Expander):
                     cwds=self.state.cwds,
                     stdin=simple.stdin if stdin is None else stdin,
                     source=rejoined(words),
+                    finder=self.state.finder,
                 )
             )
         finally:

@@ -9,23 +9,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import attrs
 from hilum import UsageError
 
-from hilum_guard.rules import Effect, Rule, parse
+if TYPE_CHECKING:  # loaded with the first rule, or the first call that is judged
+    from hilum_guard.rules import Effect, Rule
 
 FILE = "permissions.toml"
 WORKSPACE = "workspace"
-EFFECTS: tuple[Effect, ...] = get_args(Effect)
+EFFECTS: tuple[Effect, ...] = ("allow", "ask", "deny")
 Stamp = tuple[object, ...]
 
 
-@attrs.frozen
-class Rules:
+class Rules(NamedTuple):
     """All rules that hold in a workspace.
 
     Attributes:
@@ -89,8 +87,7 @@ def load(config: Path, workspace: Path) -> Rules:
     return Rules(tuple(rules), tuple(mistakes), looked)
 
 
-@attrs.frozen
-class _File:
+class _File(NamedTuple):
     path: Path
     mistakes: list[str]
     rules: list[Rule]
@@ -135,13 +132,15 @@ class _File:
             self.wrong(place, "is no table; write the lists allow, ask, deny below it", path)
         else:
             here = os.path.realpath(os.path.expanduser(path)) == str(workspace)
-            kept = self if here else attrs.evolve(self, rules=[])
+            kept = self if here else self._replace(rules=[])
             kept.lists(table, f"{place}.", everywhere=False)
 
     def lists(self, data: Mapping[str, object], place: str, *, everywhere: bool, project: bool = False) -> None:
         """Take the lists of a table."""
         for key, value in data.items():
             if key not in EFFECTS:
+                from difflib import get_close_matches
+
                 near = get_close_matches(key, [*EFFECTS, WORKSPACE], n=1)
                 self.wrong(f"{place}{key}", f"is unknown; {f'did you mean {near[0]}?' if near else 'known: '}"
                            + ("" if near else ", ".join(EFFECTS)), key)  # fmt: skip
@@ -160,6 +159,8 @@ class _File:
         if not isinstance(text, str):
             self.wrong(place, f'found {text!r}, expected a rule in quotes, as "write_file(docs/**)"')
             return
+        from hilum_guard.rules import parse
+
         try:
             self.rules.append(parse(text, effect, str(self.path), everywhere=everywhere))
         except ValueError as error:
@@ -178,6 +179,8 @@ def add(config: Path, workspace: Path | None, effect: Effect, rule: str) -> bool
     Raises:
         UsageError: It is no rule, or the file cannot be changed safely.
     """
+    from hilum_guard.rules import parse
+
     try:
         rule = parse(rule, effect).text
     except ValueError as error:

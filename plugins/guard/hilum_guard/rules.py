@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Effect = Literal["allow", "ask", "deny"]
 Fit = Literal["", "maybe", "yes"]
 UNKNOWN = "…"
+DOMAIN = "domain:"
 EXACT = "="
 
 _RULE = re.compile(r"([A-Za-z0-9_.*?-]+)(\(.*\))?", re.DOTALL)
@@ -72,12 +73,14 @@ class Case:
         arguments: The checked arguments as plain data.
         paths: Of a tool with paths: those it reaches, relative to the workspace or absolute, links followed.
         command: Of a tool that runs a command line: what reading it gave.
+        host: Of a tool with an address: the host that it names, in lower case.
     """
 
     tool: str
     arguments: Mapping[str, object]
     paths: tuple[str, ...] = ()
     command: CommandVerdict | None = None
+    host: str = ""
 
 
 def parse(text: str, effect: Effect, source: str = "", *, everywhere: bool = True) -> Rule:
@@ -112,6 +115,8 @@ def explain(rule: Rule) -> str:
     pattern = rule.pattern
     if pattern is None or pattern in ("*", "**"):
         return f"{calls} {does}"
+    if pattern.startswith(DOMAIN):
+        return f"{calls} to the host {pattern.removeprefix(DOMAIN)} {does}"
     if pattern.startswith(EXACT):
         return f"{calls} with exactly this command {does}"
     if _NAMED.match(pattern):
@@ -123,7 +128,7 @@ def explain(rule: Rule) -> str:
 
 def fit(rule: Rule, case: Case) -> Fit:
     """Tell whether a rule fits a call: ``yes``, ``maybe`` (only of one that asks or denies), or empty for no."""
-    if not fnmatchcase(case.tool, rule.tool):
+    if not names(rule.tool, case.tool):
         return ""
     if rule.pattern is None or rule.pattern in ("*", "**"):
         return "yes"
@@ -131,11 +136,30 @@ def fit(rule: Rule, case: Case) -> Fit:
         return _fit_command(rule, case, case.command)
     if _NAMED.match(rule.pattern):
         return "yes" if _fit_named(rule, case) else ""
+    if rule.pattern.startswith(DOMAIN):
+        if not case.host:
+            return "maybe" if "url" in case.arguments and not rule.strict else ""
+        return "yes" if fit_host(rule.pattern.removeprefix(DOMAIN), case.host, strict=rule.strict) else ""
     if case.paths:
         fits = [fit_path(rule.pattern, path, strict=rule.strict) for path in case.paths]
         return "yes" if (all(fits) if rule.strict else any(fits)) else ""
     # A pattern that says nothing about such a tool: who allows has allowed nothing, who denies has denied it.
     return "" if rule.strict else "yes"
+
+
+def names(pattern: str, tool: str) -> bool:
+    """Tell whether a pattern names a tool."""
+    return fnmatchcase(tool, pattern) or fnmatchcase(tool, server_tools(pattern))
+
+
+def server_tools(pattern: str) -> str:
+    """Give a pattern as tools of MCP servers are called here, ``server__tool``: other programs say ``mcp__server__tool``, and
+    ``mcp__server`` for all that a server has.
+    """
+    rest = pattern.removeprefix("mcp__")
+    if rest == pattern:
+        return pattern
+    return "*__*" if rest in ("", "*") else rest if "__" in rest else f"{rest.rstrip('_')}__*"
 
 
 # --- commands -----------------------------------------------------------------------------------------------------------
@@ -275,6 +299,20 @@ def _spec(pattern: str) -> GitIgnoreSpec:
     from pathspec import GitIgnoreSpec
 
     return GitIgnoreSpec.from_lines([pattern])
+
+
+def fit_host(pattern: str, host: str, *, strict: bool) -> bool:
+    """Tell whether a host fits a pattern: ``example.com``, or ``*.example.com`` for what is below it. Whole labels count.
+
+    Args:
+        pattern: The pattern.
+        host: The host; empty for none.
+        strict: Whether it must fit exactly; a rule that denies a host denies what is below it, too.
+    """
+    pattern, host = pattern.strip().lower().rstrip("."), host.rstrip(".")
+    if pattern.startswith("*."):
+        return bool(host) and host.endswith(pattern[1:])
+    return bool(host) and (host == pattern or (not strict and host.endswith(f".{pattern}")))
 
 
 def _fit_named(rule: Rule, case: Case) -> bool:

@@ -29,7 +29,18 @@ if TYPE_CHECKING:
     from hilum_guard.loopback import Loopback
     from hilum_guard.policy import Policy
 
-__all__ = ["Enforced", "GuardSettings", "Held", "Sandbox", "describe", "open_session", "probe", "report", "wrap"]
+__all__ = [
+    "Enforced",
+    "GuardSettings",
+    "Held",
+    "Sandbox",
+    "Wider",
+    "describe",
+    "open_session",
+    "probe",
+    "report",
+    "wrap",
+]
 
 _INSTALL = "Install bubblewrap with the system's package manager, and let it make user namespaces."
 _START = "import sys; sys.path.append(sys.argv[1]); import landlock; landlock.%s(*sys.argv[2:])"
@@ -79,6 +90,22 @@ class Held(NamedTuple):
     hidden: tuple[str, ...] = ()
 
 
+class Wider(NamedTuple):
+    """What one command may do beyond the others. What is hidden or protected stays so.
+
+    Attributes:
+        network: It reaches the network.
+        cache: A folder for the caches of its tools, which it may write to; made where it is not there.
+        environment: Variables that it gets though they look like secrets.
+        off: It runs in no sandbox. Its environment is cleaned all the same.
+    """
+
+    network: bool = False
+    cache: str = ""
+    environment: tuple[str, ...] = ()
+    off: bool = False
+
+
 _OFF = Enforced(reasons=("The sandbox is switched off (guard.sandbox).",))
 
 
@@ -110,10 +137,12 @@ def presumed() -> Enforced:
         return Enforced("sandbox-exec", True, True, "namespace", True)
     if sys.platform != "linux":
         return Enforced()
-    from hilum_guard import bubblewrap, landlock
+    from hilum_guard import bubblewrap
 
     if bubblewrap.find():
         return Enforced("bubblewrap", True, True, "namespace", True, shared=bool(bubblewrap.nsenter()))
+    from hilum_guard import landlock
+
     return Enforced("landlock", True, False, "namespace", True, shared=True) if landlock.abi() else Enforced()
 
 
@@ -294,6 +323,7 @@ class Sandbox:
         self._lock = trio.Lock()
         self._loopback: Loopback | None = None
         self.held: dict[str, Callable[[], Held]] = {}
+        self.wider: dict[tuple[str, ...], Wider] = {}
 
     async def enforced(self) -> Enforced:
         """Tell what is enforced for this session's commands."""
@@ -318,8 +348,9 @@ class Sandbox:
             raise ToolDenied(
                 f"guard.sandbox is required, and this system cannot enforce all of it. {reason}", hint=_INSTALL
             )
-        env = clean(command.env, os.environ, self.settings.pass_environment)
-        if not enforced.by:
+        wider = self.wider.get(command.argv, Wider())
+        env = clean(command.env, os.environ, (*self.settings.pass_environment, *wider.environment))
+        if not enforced.by or (wider.off and self.settings.sandbox != "required"):
             return Command(command.argv, command.cwd, env)
         if self._loopback is None:
             from hilum_guard.loopback import Loopback
@@ -327,8 +358,8 @@ class Sandbox:
             self._loopback = Loopback()
         temp = "/tmp" if enforced.by == "bubblewrap" else self.temp
         for name, folder in CACHES.items():
-            env.setdefault(name, f"{temp}/cache/{folder}")
-        return await trio.to_thread.run_sync(self._wrapped, Command(command.argv, command.cwd, env), enforced)
+            env.setdefault(name, f"{wider.cache or f'{temp}/cache'}/{folder}")
+        return await trio.to_thread.run_sync(self._wrapped, Command(command.argv, command.cwd, env), enforced, wider)
 
     @hookimpl
     def build_prompt_layer(self, agent: Agent) -> Layer:
@@ -336,7 +367,7 @@ class Sandbox:
         found = self._enforced or (_OFF if self.settings.sandbox == "off" else presumed())
         return Layer(25, "sandbox", describe(found, self.settings))
 
-    def _wrapped(self, command: Command, enforced: Enforced) -> Command:
+    def _wrapped(self, command: Command, enforced: Enforced, wider: Wider) -> Command:
         from hilum_guard import groups, policy, seccomp
 
         os.makedirs(self.temp, mode=0o700, exist_ok=True)
@@ -350,11 +381,16 @@ class Sandbox:
                     self._made.append(path)
         made = policy.make_policy(self.workspace, self.settings, self.temp)
         held = [give() for give in self.held.values()]
+        if wider.cache:
+            os.makedirs(wider.cache, mode=0o700, exist_ok=True)
+            made = attrs.evolve(made, writable=(*made.writable, os.path.realpath(wider.cache)))
+        network = made.network or wider.network
         made = attrs.evolve(
             made,
             filter=filters,
             group=groups.make(self.settings.processes),
-            loopback=self._join(enforced),
+            loopback=() if network else self._join(enforced),
+            network=network,
             protected=tuple(
                 dict.fromkeys((*made.protected, *policy.inside(made, (p for h in held for p in h.protected))))
             ),
@@ -365,11 +401,7 @@ class Sandbox:
 
     def _join(self, enforced: Enforced) -> tuple[str, ...]:
         """Give what to join for the session's loopback; nothing where that cannot be, or there is the whole network."""
-        if (
-            not (self._loopback and enforced.shared)
-            or enforced.network != "namespace"
-            or self.settings.network == "full"
-        ):
+        if not (self._loopback and enforced.shared) or enforced.network != "namespace":
             return ()
         try:
             return self._loopback.paths(_maker(enforced.by))

@@ -24,6 +24,20 @@ class Redirect:
 
 
 @attrs.frozen
+class Finder:
+    """The `find` for whose findings a command is run.
+
+    Attributes:
+        words: Its words.
+        at: Where the action stands in them that runs the command; 0 where the command gets all that
+            is printed, -1 for some of it.
+    """
+
+    words: tuple[Word, ...]
+    at: int = 0
+
+
+@attrs.frozen
 class Simple:
     """One simple command as it would run."""
 
@@ -35,6 +49,7 @@ class Simple:
     source: str = ""
     wrapper: bool = False
     places: Places = Places("/", "/")
+    finder: Finder | None = None
 
     @property
     def cwd(self) -> str | None:
@@ -52,6 +67,8 @@ class State:
     aliases: dict[str, str]
     positional: tuple[str, ...] = ()
     places: Places = Places("/", "/")
+    finder: Finder | None = None
+    listed: Finder | None = None
 
     def copy(self) -> State:
         """Give a state of its own to a subshell."""

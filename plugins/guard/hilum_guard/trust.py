@@ -1,26 +1,26 @@
 """Trust in folders: nothing of a project that can execute is loaded before the user has said that it may.
 
-Trust is bound to the folder's real path and to a digest of everything in its ``.hilum`` that can execute; after a change it
-has to be given again. What is new there is taken for executable, unless it is known to be text or to narrow only.
+Trust is bound to the folder's real path and to a digest of what it brings along (see ``brought``); after a change it has to be
+given again. Beside the digest a list of the files is kept, so that the user can be told what changed; it decides nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import attrs
-from hilum import HilumError, UsageError, config_folder, errors
+from hilum import HilumError, UsageError, config_folder
+
+from hilum_guard.brought import brought, digest
 
 FILE = "trust.toml"
 TABLE = "folders"
-MOST_FILES, MOST_BYTES = 2_000, 20_000_000
-# They can only narrow what an agent may do, or are text for its prompt; everything else in the folder counts.
-_HARMLESS_FILES = frozenset({"permissions.toml", "settings.toml", ".gitignore"})
-_TEXT_FOLDERS = frozenset({"rules", "memory"})
+LISTS = "trust"
+TOLD = 8
 
 State = Literal["trusted", "changed", "unknown"]
 
@@ -31,6 +31,23 @@ def trusted(workspace: str | os.PathLike[str]) -> bool:
         return Trust().state(workspace) == "trusted"
     except HilumError:
         return False
+
+
+def distrust(workspace: str | os.PathLike[str]) -> str:
+    """Say why what a project brings along is off, and what to do, as sentences; empty if it is trusted. Blocks."""
+    trust = Trust()
+    try:
+        state = trust.state(workspace)
+        if state == "trusted":
+            return ""
+        if state == "unknown":
+            return "You do not trust this project yet. `hilum trust` trusts it."
+        changes = trust.changes(workspace)
+    except HilumError as error:
+        return str(error)
+    more = f" and {len(changes) - TOLD} more" if len(changes) > TOLD else ""
+    listed = f": {', '.join(changes[:TOLD])}{more}" if changes else ""
+    return f"What this project brings along changed since you trusted it{listed}. Look at it; `hilum trust` trusts it again."
 
 
 @attrs.frozen
@@ -56,7 +73,25 @@ class Trust:
         """
         root = os.path.realpath(workspace)
         known = self.folders().get(root)
-        return "unknown" if known is None else "trusted" if known == digest(root) else "changed"
+        return "unknown" if known is None else "trusted" if known == digest(brought(root)) else "changed"
+
+    def changes(self, workspace: str | os.PathLike[str]) -> list[str]:
+        """Say what is new, changed or gone since a folder was trusted; nothing where it is not known any more.
+
+        Raises:
+            UsageError: As ``state`` does.
+        """
+        root = os.path.realpath(workspace)
+        try:
+            old = json.loads(self._list(root).read_bytes())
+            if digest(old) != self.folders().get(root):  # of an earlier time, or damaged
+                return []
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+            return []
+        now = brought(root)
+        words = {name: "new" if name not in old else "changed" for name in now if now[name] != old.get(name)}
+        words |= {name: "gone" for name in old if name not in now}
+        return [f"{word} {name}" for name, word in sorted(words.items())]
 
     def folders(self) -> dict[str, str]:
         """Give the digests of the trusted folders by real path.
@@ -85,9 +120,10 @@ class Trust:
         root = os.path.realpath(workspace)
         if not os.path.isdir(root):
             raise UsageError(f"There is no folder {root}.", hint="Name an existing folder.")
-        seen = digest(root)
-        self._change(root, seen)
-        return executable(root)
+        seen = brought(root)
+        self._change(root, digest(seen))
+        self._keep_list(root, seen)
+        return list(seen)
 
     def remove(self, workspace: str | os.PathLike[str]) -> bool:
         """Trust a folder no more; gives whether it was trusted."""
@@ -95,7 +131,21 @@ class Trust:
         known = root in self.folders()
         if known:
             self._change(root, None)
+            self._list(root).unlink(missing_ok=True)
         return known
+
+    def _list(self, root: str) -> Path:
+        return self.config / LISTS / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.json"
+
+    def _keep_list(self, root: str, seen: dict[str, str]) -> None:
+        path = self._list(root)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            new = path.with_suffix(f".{os.urandom(4).hex()}")
+            new.write_text(json.dumps(seen))
+            new.replace(path)
+        except OSError:  # then the next question names no files
+            path.unlink(missing_ok=True)
 
     def _change(self, root: str, value: str | None) -> None:
         from hilum_settings import ChangeError, change
@@ -107,59 +157,9 @@ class Trust:
 
 
 def executable(workspace: str | os.PathLike[str]) -> list[str]:
-    """Give what a project brings along that can execute: paths in its ``.hilum``, relative to the project.
+    """Give what a project brings along that widens what can be done there: paths relative to the project.
 
     Raises:
-        UsageError: It cannot be vouched for: too much, unreadable, or no plain files and folders.
+        UsageError: It cannot be vouched for: too much, unreadable, a link out of the project, or no plain file.
     """
-    return [name for name, _ in _files(os.path.realpath(workspace))]
-
-
-def digest(workspace: str | os.PathLike[str]) -> str:
-    """Give the digest of what ``executable`` lists: names, modes and contents. Raises as that does."""
-    total = hashlib.sha256()
-    for name, path in _files(os.path.realpath(workspace)):
-        status = os.stat(path)
-        try:
-            content = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-        except OSError as error:
-            raise _unsure(name, error.strerror or "it cannot be read") from None
-        total.update(f"{len(os.fsencode(name))}:".encode() + os.fsencode(name))
-        total.update(f"{bool(status.st_mode & 0o111):d}{content}".encode())
-    return f"sha256:{total.hexdigest()}"
-
-
-def _files(root: str) -> Iterator[tuple[str, str]]:
-    """Give name and path of each file that counts, in order."""
-    top = os.path.join(root, ".hilum")
-    if not os.path.lexists(top):
-        return
-    if os.path.islink(top) or not os.path.isdir(top):
-        raise _unsure(".hilum", "it is a link or a file, not a folder")
-    found: list[tuple[str, str]] = []
-    size = 0
-    for folder, folders, files in os.walk(top, onerror=_unreadable):
-        inside = os.path.relpath(folder, top)
-        if inside == ".":
-            folders[:] = [name for name in folders if name not in _TEXT_FOLDERS]
-            files = [name for name in files if name not in _HARMLESS_FILES]
-        for name in (*files, *(name for name in folders if os.path.islink(os.path.join(folder, name)))):
-            path = os.path.join(folder, name)
-            shown = os.path.relpath(path, root)
-            if os.path.islink(path) or not os.path.isfile(path):
-                raise _unsure(shown, "it is a link or no plain file, and may be another thing tomorrow")
-            size += os.path.getsize(path)
-            found.append((shown, path))
-        if len(found) > MOST_FILES or size > MOST_BYTES:
-            raise _unsure(".hilum", f"there are more than {MOST_FILES:,} files or {MOST_BYTES // 1_000_000} MB in it")
-    yield from sorted(found)
-
-
-def _unreadable(error: OSError) -> None:
-    raise _unsure(str(error.filename), error.strerror or "it cannot be read")
-
-
-def _unsure(name: str, why: str) -> UsageError:
-    return UsageError(
-        f"{name} cannot be vouched for: {why}.", code=errors.E_FAILED, hint="Put plain files in its place."
-    )
+    return list(brought(os.path.realpath(workspace)))

@@ -56,11 +56,13 @@ class Word:
         value: The text; `UNKNOWN` stands for each part that only the run would tell.
         glob: It has a pattern that the shell matches against file names.
         plain: Nothing but quotes stood between the text and this value.
+        found: The text with ``{}`` for each thing that a `find` finds; empty where the word has nothing of it.
     """
 
     value: str
     glob: bool = False
     plain: bool = True
+    found: str = ""
 
     @property
     def known(self) -> bool:

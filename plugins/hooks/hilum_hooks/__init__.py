@@ -4,7 +4,7 @@ pluggy marks, registers and validates; the calls are made here, from a ``Table``
 """
 
 from hilum_hooks.lifespans import Lifespans, open_nursery
-from hilum_hooks.specs import Shape, Spec, specifier
+from hilum_hooks.specs import Manager, Shape, Spec, specifier
 from hilum_hooks.table import FAULTS, Fault, HookError, Impl, Observer, Table, single
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "HookError",
     "Impl",
     "Lifespans",
+    "Manager",
     "Observer",
     "Shape",
     "Spec",

@@ -250,8 +250,12 @@ def _marked(owner: Any, mark: str) -> list[tuple[str, str, dict[str, Any], tuple
     """List (attribute, hook, options, argument names) of what is marked as an implementation."""
     found = []
     # Nothing is looked up that could run code, except in modules, where looking statically is slow and there is nothing to run.
-    module = isinstance(owner, ModuleType)
-    own = dict(vars(owner)) if module else {name: inspect.getattr_static(owner, name, None) for name in dir(owner)}
+    if isinstance(owner, ModuleType):
+        own = dict(vars(owner))
+    elif isinstance(owner, type):
+        own = {name: value for kind in reversed(owner.__mro__) for name, value in vars(kind).items()}
+    else:
+        own = {name: inspect.getattr_static(owner, name, None) for name in dir(owner)}
     for attribute, value in own.items():
         options = getattr(value, mark, None)
         if isinstance(options, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import attrs
@@ -46,6 +47,6 @@ def _written(outcomes: Sequence[Outcome], found: Sequence[Diagnostic], unchecked
 
 def news(new: Sequence[Diagnostic], old: int, when: str) -> str:
     """Write a note about new diagnostics."""
-    lines = listed(new, SHOWN).replace("</diagnostics", "<\\/diagnostics")
+    lines = re.sub(r"(?i)<(?=\s*/\s*diagnostics\b)", r"<\\", listed(new, SHOWN))
     older = f" {old} older {'one is' if old == 1 else 'ones are'} not listed." if old else ""
     return f"New diagnostics {when}.{older} {MAY_QUOTE}\n<diagnostics>\n{lines}\n</diagnostics>"

@@ -1,6 +1,57 @@
-"""MCP servers for the agent, and hilum as an MCP server."""
+"""MCP servers for the agent, and hilum as an MCP server.
 
-from hilum_mcp.dialects import read_config
-from hilum_mcp.server import Config, Input, Mistake, Server
+Importing it loads neither the SDK nor anything of HTTP; with no server configured a session costs two looks at the disk.
+"""
 
-__all__ = ["Config", "Input", "Mistake", "Server", "read_config"]
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from hilum import hookimpl
+
+from hilum_mcp.settings import McpSettings
+
+if TYPE_CHECKING:
+    from hilum import Session
+
+    from hilum_mcp.dialects import read_config
+    from hilum_mcp.half import Mcp, Row
+    from hilum_mcp.server import Config, Input, Mistake, Server
+    from hilum_mcp.sources import Entry
+
+__all__ = ["Config", "Entry", "Input", "Mcp", "McpSettings", "Mistake", "Row", "Server", "open_session", "read_config"]
+
+_HOMES = {
+    "Config": "server", "Input": "server", "Mistake": "server", "Server": "server", "read_config": "dialects",
+    "Entry": "sources", "Mcp": "half", "Row": "half",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(f"hilum_mcp.{_HOMES[name]}"), name)
+    return value
+
+
+@hookimpl
+async def open_session(session: Session) -> AsyncIterator[Mcp | None]:
+    """Have the session's MCP servers at hand until it closes; all of them are ended with it."""
+    from hilum_mcp.sources import servers
+
+    if not (entries := servers(session)):
+        yield None
+        return
+    import trio
+
+    from hilum_mcp.half import Mcp
+
+    mcp = Mcp(session, session.settings(McpSettings), entries)
+    mcp.load()
+    async with trio.open_nursery() as nursery:
+        mcp.start(nursery)
+        yield mcp
+        nursery.cancel_scope.cancel()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +17,7 @@ _VARIABLE = re.compile(
     r"\$\{(?P<kind>env|input|file):(?P<of>[^{}]+)\}"
     r"|\{(?P<kind2>env|file):(?P<of2>[^{}]+)\}"
     r"|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}"
+    r"|\$\{(?P<odd>[A-Za-z_]+:[^-{}][^{}]*)\}"
     r"|\$(?P<bare>[A-Za-z_][A-Za-z0-9_]*)"
 )
 MOST_FILE = 65_536
@@ -39,8 +42,9 @@ class Values(msgspec.Struct):
 def expand(server: Server, values: Values) -> Server:
     """Fill in the variables of a server's texts.
 
-    ``${X}``, ``${X:-default}``, ``${env:X}``, ``{env:X}``, ``$X`` (in ``env`` and ``headers`` only), ``${workspaceFolder}``,
-    ``${userHome}``, ``${input:ID}``, ``{file:PATH}``.
+    ``${X}``, ``${X:-default}``, ``${env:X}``, ``{env:X}``, ``$X`` (in ``env`` and ``headers``, where clients fill it in),
+    ``${workspaceFolder}``, ``${userHome}``, ``${input:ID}``, ``{file:PATH}``. Other texts in ``${}`` stay as they are, but for
+    ``${kind:…}`` of a kind that is not known, which is a mistake.
 
     Raises:
         UsageError: A variable has no value; names all of them.
@@ -62,9 +66,15 @@ def expand(server: Server, values: Values) -> Server:
         names = ", ".join(dict.fromkeys(filler.missing))
         raise UsageError(
             f"The MCP server {server.name!r} in {server.file} needs values that are not there: {names}.",
-            hint="Set them in the environment that hilum is started from, or write a default: ${NAME:-value}.",
+            hint=_hint(server, filler.missing),
         )
     return filled
+
+
+def _hint(server: Server, missing: list[str]) -> str:
+    if all(name.startswith("input ") for name in missing):
+        return f"hilum mcp test {server.name} asks for them, at a terminal."
+    return "Set them in the environment that hilum is started from, or write a default: ${NAME:-value}."
 
 
 class _Filler:
@@ -73,7 +83,7 @@ class _Filler:
         root, home = str(values.workspace), str(values.home)
         self.own = dict.fromkeys(("workspaceFolder", "workspaceRoot", "CLAUDE_PROJECT_DIR"), root)
         self.own |= dict.fromkeys(("extensionPath", "CLAUDE_PLUGIN_ROOT"), str(self.folder))
-        self.own |= {"workspaceFolderBasename": values.workspace.name, "userHome": home, "pathSeparator": "/"}
+        self.own |= {"workspaceFolderBasename": values.workspace.name, "userHome": home, "pathSeparator": os.sep}
 
     def fill(self, text: str, *, bare: bool = False) -> str:
         """Fill in one text. ``bare``: also ``$X`` without braces."""
@@ -98,6 +108,8 @@ class _Filler:
         return found
 
     def _value(self, found: re.Match[str]) -> str:
+        if found["odd"]:
+            return self._known(None, f"${{{found['odd']}}} (of no known kind)")
         kind, of = found["kind"] or found["kind2"], found["of"] or found["of2"]
         if kind == "input":
             return self._known(self.values.inputs.get(of), f"input {of}")
@@ -115,10 +127,28 @@ class _Filler:
         return value or ""
 
     def _file(self, name: str) -> str:
-        path = Path(self.folder, Path(name).expanduser() if name.startswith("~") else name)
         try:
-            with path.open(encoding="utf-8") as file:
-                return file.read(MOST_FILE).strip()
-        except (OSError, ValueError):
-            self.missing.append(f"file {name}")
+            return read_small(Path(self.folder, Path(name).expanduser())).strip()
+        except (OSError, ValueError, RuntimeError) as error:
+            self.missing.append(f"file {name} ({getattr(error, 'strerror', None) or error})")
             return ""
+
+
+def read_small(path: Path) -> str:
+    """Read a small text file; what is no plain file is not waited for. Blocks.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is no plain file, too large, or no text.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("no plain file")
+        data = file.read(MOST_FILE + 1)
+    if len(data) > MOST_FILE:
+        raise ValueError(f"larger than {MOST_FILE >> 10} KB")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ValueError("no text in UTF-8") from None

@@ -1,17 +1,29 @@
-"""The text of a file of configuration into plain data: JSON as people write it, TOML, YAML."""
+"""The text of a file of configuration into plain data: JSON as people write it, TOML, YAML; and the lines of its keys."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable, Iterable
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from hilum_mcp.server import Mistake
 
 MOST_BYTES = 4 << 20
-DEEPEST = 60
+LONGEST_WORD, MOST_TOLD = 80, 20
+Tell = Callable[..., None]
+Lines = Callable[[Sequence[str]], int]
+
+_STRING = r'"(?:\\.|[^"\\\n])*"?'  # one that is not closed ends with its line
+_COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])")
+_TOKEN = re.compile(rf"{_STRING}|[{{}}\[\]:,]|\n")
 
 
 class Unreadable(Exception):
@@ -22,52 +34,70 @@ class Unreadable(Exception):
         self.line = line
 
 
-def load(path: Path) -> tuple[dict[str, Any], list[Mistake]]:
+class Loaded(msgspec.Struct):
+    """A file that was read.
+
+    Args:
+        data: The mapping that it is.
+        odd: What was read otherwise than it is written.
+        line: Gives the line of a path of keys; 0 where it is not known.
+    """
+
+    data: dict[str, Any]
+    odd: list[Mistake]
+    line: Lines
+
+
+def load(path: Path) -> Loaded:
     """Read a file by the end of its name: ``.toml``, ``.yaml`` or ``.yml``, all else as JSON.
 
     JSON may have comments, trailing commas and a byte order mark.
-
-    Returns:
-        The mapping that the file is, and what was odd in it.
 
     Raises:
         Unreadable: It is missing, too large, not of its format, or not a mapping.
     """
     text = _text(path)
     odd: list[Mistake] = []
-    read = {".toml": _toml, ".yaml": _yaml, ".yml": _yaml}.get(path.suffix.lower(), _json)
+    read, lines = {".toml": (_toml, _toml_lines), ".yaml": (_yaml, _yaml_lines), ".yml": (_yaml, _yaml_lines)}.get(
+        path.suffix.lower(), (_json, _json_lines)
+    )
     try:
-        data = read(text, lambda reason, line=0: odd.append(Mistake(path, "", reason, line)))
+        data = _clean(read(text, lambda reason, line=0: odd.append(Mistake(path, "", reason, line))))
     except RecursionError:
         raise Unreadable("It is nested too deeply.") from None
     if not isinstance(data, dict):
         raise Unreadable(f"It holds {_kind(data)} where a mapping of servers is expected.")
-    return data, odd
+    return Loaded(data, odd, lines(text))
 
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Unreadable("It is no plain file.")
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise Unreadable(f"It cannot be read: {error.strerror or error}.") from None
     if len(data) > MOST_BYTES:
         raise Unreadable(f"It is larger than {MOST_BYTES >> 20} MB.")
-    for encoding in ("utf-16",) if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ("utf-8-sig",):
-        try:
-            return data.decode(encoding)
-        except UnicodeDecodeError:
-            break
-    line = 1 + data.count(b"\n", 0, _first_bad(data))
-    raise Unreadable("It is not text in UTF-8.", line)
-
-
-def _first_bad(data: bytes) -> int:
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
-        data.decode()
+        return data.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
-        return error.start
-    return 0
+        line = 1 + data.count(b"\n", 0, error.start)
+        raise Unreadable(f"It is not text in {encoding.removesuffix('-sig').upper()}.", line) from None
+
+
+def _clean(value: Any) -> Any:
+    """Make half characters (JSON can write them) into such as can be printed, hashed and sent."""
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
 
 
 def _kind(value: object) -> str:
@@ -75,43 +105,79 @@ def _kind(value: object) -> str:
     return names.get(type(value), "nothing")
 
 
-Tell = Callable[..., None]
+# --- JSON -------------------------------------------------------------------------------------------------------------
 
 
 def _json(text: str, tell: Tell) -> Any:
+    told = set[str]()
+
     def pairs(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
         found = list(items)
-        keys = [key for key, _ in found]
-        for key in dict.fromkeys(key for key in keys if keys.count(key) > 1) if len(set(keys)) < len(keys) else ():
-            tell(f"The key {key!r} stands twice; the last one holds.")
-        return dict(found)
+        kept = dict(found)
+        if len(kept) < len(found):
+            for key, count in Counter(key for key, _ in found).items():
+                if count > 1 and key not in told and len(told) < MOST_TOLD:
+                    told.add(key)
+                    tell(f"The key {key[:LONGEST_WORD]!r} stands twice in one mapping; the last one holds.")
+        return kept
 
     if not text.strip():
         return {}
     try:
         return json.loads(text, object_pairs_hook=pairs)
-    except ValueError as error:
-        first = error
-    if _depth(text) > DEEPEST:
-        raise Unreadable("It is nested too deeply.")
-    import json5  # comments, trailing commas: pure Python, for the files that need it
-
+    except json.JSONDecodeError:
+        stripped = _COMMA.sub(lambda found: found[1] or " ", _COMMENT.sub(_blank, text))
+    except ValueError as error:  # a number of thousands of digits
+        raise Unreadable(f"It is not JSON: {error}.") from None
     try:
-        return json5.loads(text, object_pairs_hook=pairs, allow_duplicate_keys=True)
+        return json.loads(stripped, object_pairs_hook=pairs) if stripped.strip() else {}
+    except json.JSONDecodeError as error:
+        reason = "It is not JSON, not even with comments and trailing commas"
+        raise Unreadable(f"{reason}: {error.msg}.", error.lineno) from None
     except ValueError as error:
-        place = re.search(r"<string>:(\d+)", str(error))
-        line = int(place[1]) if place else getattr(first, "lineno", 0)
-        reason = re.sub(r"^<string>:\d+ ", "", str(error)).partition(" at column")[0]
-        raise Unreadable(f"It is not JSON, not even with comments and trailing commas: {reason}.", line) from None
+        raise Unreadable(f"It is not JSON: {error}.") from None
 
 
-def _depth(text: str) -> int:
-    """The most brackets that are open at once, those in strings included: enough for a bound."""
-    deepest = now = 0
-    for char in re.findall(r"[\[{\]}]", text):
-        now += 1 if char in "[{" else -1
-        deepest = max(deepest, now)
-    return deepest
+def _blank(found: re.Match[str]) -> str:
+    """Replace a comment by what it takes in lines."""
+    return found[1] or " " + "\n" * found[0].count("\n")
+
+
+def _json_lines(text: str) -> Lines:
+    def line(path: Sequence[str]) -> int:
+        return _scan(_COMMENT.sub(_blank, text), list(path))
+
+    return line
+
+
+def _scan(text: str, wanted: list[str]) -> int:
+    """Give the line of the key that a path leads to. Of keys that stand twice the last one is meant, as in reading."""
+    at: list[str | None] = []  # the key that is open at each depth; None in a list
+    number, where, found, word = 1, 0, 0, ""
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token == "\n":
+            number += 1
+        elif token in "{[":
+            at.append("" if token == "{" else None)
+        elif token in "}]":
+            if at:
+                at.pop()
+        elif token == ":":
+            if at and at[-1] is not None:
+                at[-1] = word
+                if at == wanted:
+                    found = where
+        elif token != ",":
+            where = number
+            try:
+                word = json.loads(token)
+            except ValueError:
+                word = token
+    return found
+
+
+# --- TOML -------------------------------------------------------------------------------------------------------------
 
 
 def _toml(text: str, tell: Tell) -> Any:
@@ -125,10 +191,61 @@ def _toml(text: str, tell: Tell) -> Any:
         raise Unreadable(f"It is not TOML: {reason}.", int(place[1]) if place else 0) from None
 
 
+def _toml_lines(text: str) -> Lines:
+    def line(path: Sequence[str]) -> int:
+        """The line of a table's header; of a key in a table the line of the key, where it stands on one of its own."""
+        inside: list[str] = []
+        header = 0
+        for number, row in enumerate(text.split("\n"), 1):
+            if match := re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", row):
+                inside = _toml_keys(match[1])
+                header = (
+                    number if inside == list(path) or (not header and inside[: len(path)] == list(path)) else header
+                )
+            elif (match := re.match(r"\s*([\w.\"' -]+?)\s*=", row)) and [*inside, *_toml_keys(match[1])] == list(path):
+                return number
+        return header
+
+    return line
+
+
+def _toml_keys(text: str) -> list[str]:
+    found = re.findall(r"\"([^\"]*)\"|'([^']*)'|([\w-]+)", text)
+    return [one or two or three for one, two, three in found]
+
+
+# --- YAML -------------------------------------------------------------------------------------------------------------
+
+
 def _yaml(text: str, tell: Tell) -> Any:
     from hilum_frontmatter import read  # within bounds: no tags, no bombs, texts as they are written
 
-    document = read(f"---\n{text.strip(chr(0xFEFF))}\n---\n")
+    inner, shift = text.strip("\ufeff"), 1
+    if opening := re.match(r"(?:\s*(?:#[^\n]*)?\n)*---[ \t]*\n", inner):
+        shift -= inner.count("\n", 0, opening.end())
+        inner = inner[opening.end() :]
+    if not inner.strip():
+        return {}
+    document = read(f"---\n{inner}\n---\n")
     for problem in document.problems:
-        tell(problem.message, max(problem.line - 1, 1))
+        tell(problem.message, max(problem.line - shift, 1))
+    if document.body.strip():
+        tell("What follows a line --- is another document, and was left out.", document.line - shift)
     return document.fields
+
+
+def _yaml_lines(text: str) -> Lines:
+    def line(path: Sequence[str]) -> int:
+        """By indentation: block style only, which is how these files are written."""
+        open_keys: list[tuple[int, str]] = []
+        for number, row in enumerate(text.split("\n"), 1):
+            if match := re.match(r"( *)([\"']?)([^\s\"'#:-][^\"':]*?)\2\s*:(?:\s|$)", row):
+                depth = len(match[1])
+                while open_keys and open_keys[-1][0] >= depth:
+                    open_keys.pop()
+                open_keys.append((depth, match[3]))
+                if [key for _, key in open_keys] == list(path):
+                    return number
+        return 0
+
+    return line

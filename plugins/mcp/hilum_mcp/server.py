@@ -30,6 +30,7 @@ class Server(msgspec.Struct, frozen=True):
         headers: Headers of each request.
         header_names: Headers whose values are variables of the environment: header to variable.
         oauth: Settings for OAuth (``client_id``, ``client_secret``, ``scope``); ``None`` when nothing is said of it.
+        login: Whether the user may log in at it by OAuth; the file can say no.
         bare: Whether the file gave an address and not which kind of HTTP: where streamable HTTP is refused, SSE is tried.
         enabled: Whether the file has it on.
         tools: The only tools that it may offer; ``None`` for all.
@@ -52,6 +53,7 @@ class Server(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
     header_names: dict[str, str] = {}
     oauth: dict[str, str] | None = None
+    login: bool = True
     bare: bool = False
     enabled: bool = True
     tools: tuple[str, ...] | None = None
@@ -63,10 +65,11 @@ class Server(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """What an approval is bound to: everything that decides what is started or reached, and with what."""
+        """What an approval is bound to: what is started or reached, with what, and which tools it may offer."""
         parts = (
-            self.kind, self.command, self.args, sorted(self.env.items()), sorted(self.env_names), self.env_file, self.cwd,
-            self.url, sorted(self.headers.items()), sorted(self.header_names.items()), sorted((self.oauth or {}).items()),
+            self.name, self.kind, self.command, self.args, sorted(self.env.items()), sorted(self.env_names), self.env_file,
+            self.cwd, self.url, sorted(self.headers.items()), sorted(self.header_names.items()),
+            sorted((self.oauth or {}).items()), self.login, self.bare, self.tools, self.without,
         )  # fmt: skip
         return "sha256:" + hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
@@ -113,12 +116,14 @@ class Config(msgspec.Struct, frozen=True):
         servers: The servers by name, also those that are off.
         mistakes: What could not be read. A mistake in one server costs no other.
         inputs: Values that its servers ask the user for, by id: what to ask, and whether it is secret.
+        table: The keys that lead to its table of servers, joined by dots; ``None`` where it has none.
     """
 
     file: Path
     servers: dict[str, Server] = {}
     mistakes: tuple[Mistake, ...] = ()
     inputs: dict[str, Input] = {}
+    table: str | None = None
 
 
 class Input(msgspec.Struct, frozen=True):

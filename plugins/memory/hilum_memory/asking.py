@@ -45,7 +45,12 @@ async def ask(agent: Agent, name: str, instructions: str, text: str, *, purpose:
                     if usage.cost is None and price is not None:
                         usage = msgspec.structs.replace(usage, cost=price.cost(usage))
                     seconds = trio.current_time() - began
-                    agent.emit(ModelUsed(model=model.info.name, purpose=purpose, usage=usage, seconds=seconds))
+                    first, answer = instructions.partition("\n")[0], chunk.message
+                    if not answer.model:
+                        answer = msgspec.structs.replace(answer, model=model.info.name)
+                    agent.emit(ModelUsed(
+                        model=model.info.name, purpose=purpose, asked=first, message=answer, usage=usage, seconds=seconds
+                    ))  # fmt: skip
                     return chunk.message
     why = f"sent nothing for {silence:g} seconds" if patience.cancelled_caught else "broke off its answer"
     raise ModelError(f"{model.info.name} {why}.", kind="timeout" if patience.cancelled_caught else "broken")

@@ -90,7 +90,7 @@ def _results(messages: Sequence[Message]) -> str:
 
 
 def _tagged(tag: str, text: str) -> str:
-    inner = re.sub(r"<(/?)(asked|request|summary|kept)\b", r"<\\\1\2", text)
+    inner = re.sub(r"<(?=\s*/?\s*(?:asked|request|summary|kept)\b)", r"<\\", text, flags=re.IGNORECASE)
     return f"<{tag}>\n{inner}\n</{tag}>"
 
 

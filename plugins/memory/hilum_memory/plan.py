@@ -6,7 +6,7 @@ Everything here is plain computing on what is in memory; 100,000 tokens take a f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import attrs
 from hilum import AssistantMessage, Image, Message, NoteMessage, Text, ToolMessage, ToolResult, UserMessage, estimate
@@ -39,7 +39,8 @@ class Planner:
     Args:
         messages: The conversation.
         sizes: Tokens of each message.
-        factor: What an estimate of text is multiplied by.
+        measure: Gives the tokens of a text.
+        factor: Tokens for each estimated one, on the whole.
         over: Characters over which a result is thinned.
         recent: Last turns whose results stay whole where they fit.
         handle: Whether results can be fetched back.
@@ -48,6 +49,7 @@ class Planner:
 
     messages: Sequence[Message]
     sizes: Sequence[int]
+    measure: Callable[[str], int] = estimate
     factor: float = 1.0
     over: int = 4_000
     recent: int = 4
@@ -143,7 +145,7 @@ class Planner:
 
     def _cost(self, result: ToolResult) -> int:
         images = sum(isinstance(part, Image) for part in result.parts)
-        return int((estimate(result.text) + images * IMAGE) * self.factor)
+        return self.measure(result.text) + int(images * IMAGE * self.factor)
 
     def _sizes_with(self, thinned: Mapping[str, str]) -> list[int]:
         sizes = list(self.sizes)
@@ -152,7 +154,7 @@ class Planner:
         for index, message in enumerate(self.messages):
             for result in message.results if isinstance(message, ToolMessage) else ():
                 if (text := thinned.get(result.call_id)) is not None:
-                    sizes[index] -= self._cost(result) - int(estimate(text) * self.factor)
+                    sizes[index] -= self._cost(result) - self.measure(text)
             sizes[index] = max(sizes[index], 1)
         return sizes
 

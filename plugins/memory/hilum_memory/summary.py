@@ -85,7 +85,7 @@ async def _written(agent: Agent, name: str, past: Past, most: int, focus: str) -
         Unsound: Its answer is no summary.
     """
     model = agent.session.kernel.router.model(name)
-    factor = agent.conversation.factor(model.info.name)
+    factor = agent.conversation.gauge(model.info.name).factor
     room = int((model.info.window - model.info.max_output) * FULL / max(factor, 1.0)) - 2 * most - 1_000
     summary, said = past.summary, chunks(past.messages, max(room, 1_000))
     for number, chunk in enumerate(said, 1):

@@ -44,14 +44,21 @@ class Trimming:
         from hilum_memory.summary import summarize
 
         settings, conversation = self.settings, agent.conversation
-        factor = conversation.factor(agent.session.kernel.router.current(agent))
+        gauge = conversation.gauge(agent.session.kernel.router.current(agent))
         handle = any(tool.name == RECALL for tool in agent.tools())
         most = max(min(settings.summary_tokens, budget // 6), 150)
-        kept = await self._kept(agent, int(budget / 4 / factor))
+        kept = await self._kept(agent, int(budget / 4 / gauge.factor))
         around = min(AROUND, budget // 6)
-        reserve = int((most * 2 + around + sum(map(estimate, kept))) * factor)
+        reserve = int((most * 2 + around + sum(map(estimate, kept))) * gauge.factor)
         planner = Planner(
-            messages, sizes, factor, settings.thin_over, settings.recent_turns, handle, settings.never_thin
+            messages,
+            sizes,
+            gauge.text,
+            gauge.factor,
+            settings.thin_over,
+            settings.recent_turns,
+            handle,
+            settings.never_thin,
         )
         asked = conversation.trim_asked
         plan = planner.plan(budget, reserve, cut=asked is not None)
@@ -64,7 +71,8 @@ class Trimming:
         if why:
             say = f"the summary is an extract, because {why}"
             agent.session.note("memory.extracted", say=say, agent=agent.name)
-        current = not any(isinstance(message, UserMessage) for message in messages[plan.upto :])
+        working = conversation.run is not None
+        current = working and not any(isinstance(message, UserMessage) for message in messages[plan.upto :])
         note = write_note(past, summary, kept, current=current, handle=handle)
         return Trim(plan.upto, note, dict(plan.thinned))
 

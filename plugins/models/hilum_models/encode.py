@@ -86,7 +86,7 @@ def system_text(layers: Sequence[Layer]) -> str:
 
 def note_text(message: NoteMessage) -> str:
     """The text of a note, tagged; a closing tag inside cannot end it."""
-    text = message.text.replace("</note", "<\\/note")
+    text = re.sub(r"(?i)<(?=\s*/\s*note\b)", r"<\\", message.text)
     return f"<note>\n{text}\n</note>"
 
 

@@ -10,21 +10,17 @@ import msgspec
 from hilum.errors import ModelError
 
 # The words the providers use for a prompt that does not fit; they have no common code for it.
-_TOO_LONG = re.compile(
-    r"context.?length|context.?window|maximum context|prompt is too long|too many (input )?tokens|input is too long"
+# Patterns are compiled by the first failure that is read.
+_TOO_LONG = (
+    r"(?i)context.?length|context.?window|maximum context|prompt is too long|too many (input )?tokens|input is too long"
     r"|exceed\w* (the )?(model'?s? )?(maximum |available )?(context|number of tokens|input)"
-    r"|reduce the length|request_too_large|token count .*exceeds",
-    re.IGNORECASE,
+    r"|reduce the length|request_too_large|token count .*exceeds"
 )
-_QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|credit balance|insufficient.balance|billing", re.I)
-_NO_TOOLS = re.compile(
-    r"does not support (tools|function)|endpoints found that support tool|tool.?choice.*parser", re.I
-)
-_BAD_KEY = re.compile(r"api[_ ]key[_ ](not valid|invalid)|API_KEY_INVALID|invalid.api.key", re.IGNORECASE)
+_QUOTA = r"(?i)insufficient_quota|exceeded your current quota|credit balance|insufficient.balance|billing"
+_NO_TOOLS = r"(?i)does not support (tools|function)|endpoints found that support tool|tool.?choice.*parser"
+_BAD_KEY = r"(?i)api[_ ]key[_ ](not valid|invalid)|API_KEY_INVALID|invalid.api.key"
 # Vendors quote the refused key, partly masked: nothing that looks like one is repeated.
-_KEYS = re.compile(
-    r"\b(sk|gsk|xai|pplx|key|AIza|Bearer\s)[-_*A-Za-z0-9.…]{8,}|[A-Za-z0-9_-]{0,40}\*{3,}[A-Za-z0-9_*-]*"
-)
+_KEYS = r"\b(sk|gsk|xai|pplx|key|AIza|Bearer\s)[-_*A-Za-z0-9.…]{8,}|[A-Za-z0-9_-]{0,40}\*{3,}[A-Za-z0-9_*-]*"
 LONGEST = 600
 MOST_READ = 6_000
 
@@ -53,7 +49,7 @@ def clean(text: str, who: Who) -> str:
     text = text[:MOST_READ]
     if who.key:
         text = text.replace(who.key, "***")
-    text = _KEYS.sub("***", " ".join(text.split()))
+    text = re.sub(_KEYS, "***", " ".join(text.split()))
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
@@ -114,13 +110,13 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, who: Who) -> M
     kind, hint = _kind(status, f"{words} {code}"), ""
     if kind == "auth":
         hint = key_hint(who)
-    elif status == 402 or (kind == "rate_limit" and _QUOTA.search(f"{words} {code}")):
+    elif status == 402 or (kind == "rate_limit" and re.search(_QUOTA, f"{words} {code}")):
         hint = f"The account at {who.provider} has no credit left."
     elif status in (404, 405):
         hint = f"Check the model's name {who.model!r} and the base URL, which often ends in /v1."
     elif 300 <= status < 400:
         hint = f"The base URL of {who.provider} redirects to {headers.get('location', 'elsewhere')}; set that one."
-    elif kind == "request" and _NO_TOOLS.search(words):
+    elif kind == "request" and re.search(_NO_TOOLS, words):
         hint = f'Set tool_protocol = "text" under [models.models."{who.provider}/{who.model}"].'
     answered = f"{who.provider} answered {status}"
     return ModelError(
@@ -160,13 +156,13 @@ _STATUS = {
 def _kind(status: int, words: str) -> str:
     if status == 429:
         return "rate_limit"
-    if status == 413 or (status in (400, 422) and _TOO_LONG.search(words)):
+    if status == 413 or (status in (400, 422) and re.search(_TOO_LONG, words)):
         return "too_long"
-    if status in (401, 403) or (status == 400 and _BAD_KEY.search(words)):
+    if status in (401, 403) or (status == 400 and re.search(_BAD_KEY, words)):
         return "auth"
     if status in (408, 409, 425) or status >= 500:
         # llama.cpp and vLLM report an overlong prompt as 500 in some versions: a retry would not help.
-        return "too_long" if status == 500 and _TOO_LONG.search(words) else "server"
+        return "too_long" if status == 500 and re.search(_TOO_LONG, words) else "server"
     return "request"
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
-import attrs
 import msgspec
 import trio
 from hilum.errors import E_NO_MODEL, ModelError, UsageError
@@ -23,8 +23,7 @@ SUGGEST_SECONDS = 2.0
 LIST_SECONDS = 10.0
 
 
-@attrs.frozen
-class Row:
+class Row(NamedTuple):
     """A provider as the table knows it.
 
     Attributes:

@@ -225,21 +225,36 @@ class Plan:
             multiple: Whether the user may choose several.
         """
         agent: Agent = call.agent
-        limit = self._settings.question_timeout
-        asked = Question(
-            os.urandom(6).hex(), agent.name, call.id, question.strip(), questions.cleaned(options), multiple,
-            time.time() + limit,
-        )  # fmt: skip
-        if not asked.question:
+        if not question.strip():
             raise ToolError("The question is empty.", code=E_BAD_ARGS, hint="Write a question.")
         self._plan(agent.name)
+        asked = self._question(agent, call.id, question, options, multiple)
         answer = self._answered.get((agent.name, call.id))  # given before the session was cut off
         if answer is None or answer.by == "stop":
-            answer = await self._ask(agent, asked, limit)
+            answer = await self._ask(agent, asked)
         data = {"answers": list(answer.answers), "by": answer.by}
-        return Output(questions.told(asked, answer, limit), data=data)
+        return Output(questions.told(asked, answer, self._settings.question_timeout), data=data)
 
-    async def _ask(self, agent: Agent, asked: Question, limit: float) -> Answer:
+    async def ask(
+        self, agent: Agent, call: str, question: str, options: Sequence[str] = (), *, multiple: bool = False
+    ) -> Answer:
+        """Ask the user for a tool that is running.
+
+        Args:
+            agent: Whose call it is.
+            call: The call's id.
+            question: What is asked.
+            options: Answers to choose from; nothing holds where nobody answers.
+            multiple: Whether several may be chosen.
+        """
+        return await self._ask(agent, self._question(agent, call, question, options, multiple))
+
+    def _question(self, agent: Agent, call: str, question: str, options: Sequence[str], multiple: bool) -> Question:
+        deadline = time.time() + self._settings.question_timeout
+        text, choices = question.strip(), questions.cleaned(options)
+        return Question(os.urandom(6).hex(), agent.name, call, text, choices, multiple, deadline)
+
+    async def _ask(self, agent: Agent, asked: Question) -> Answer:
         """Show the question to faces and wait for what happens first: an answer, the end of the time, a stop."""
         self._emit(ASKED, agent, **msgspec.to_builtins(asked))
         given: list[Answer] = []
@@ -249,7 +264,7 @@ class Plan:
                 by = "stop"
                 answered = trio.Event()
                 self._waiting[asked.id] = asked, given, answered
-                with trio.move_on_after(limit):
+                with trio.move_on_after(self._settings.question_timeout):
                     await answered.wait()
                 by = "timeout"
         finally:
@@ -296,8 +311,13 @@ class Plan:
         """
         with self._decision(agent) as (actor, proposal):
             edited = text is not None and text.strip() != proposal.text.strip()
+            before = self._session.mode.name
             self._session.set(mode="agent")
-            run = await self._session.prompt(CHANGED.format(text=text) if edited else CARRY_OUT, agent=agent)
+            try:
+                run = await self._session.prompt(CHANGED.format(text=text) if edited else CARRY_OUT, agent=agent)
+            except BaseException:  # nothing is carried out, so nothing may be changed
+                self._session.set(mode=before)
+                raise
             self._emit(ACCEPTED, actor, run.id, plan=proposal.run, edited=edited)
             return run
 
@@ -333,7 +353,8 @@ class Plan:
         if agent not in self._session.agents:
             raise unknown("agent", agent, self._session.agents)
         proposal = self._plan(agent).proposal
-        if proposal is None or agent in self._deciding:
+        prompted = self._session.agents[agent].conversation.pending  # what the user has said since counts
+        if proposal is None or agent in self._deciding or prompted:
             raise UsageError("No plan waits for a decision.", hint="Work one out in plan mode first.")
         self._deciding.add(agent)
         try:

@@ -23,7 +23,7 @@ from hilum.messages import (
     UserMessage,
 )  # fmt: skip
 
-Kind = Literal["user", "note", "summary", "result", "image"]
+Kind = Literal["user", "note", "summary", "result", "image", "aside"]
 
 
 class Sent(Data, frozen=True):
@@ -31,7 +31,8 @@ class Sent(Data, frozen=True):
 
     Args:
         kind: ``user`` (what the user said, or context gathered for it), ``note`` (text at the tail), ``summary`` (what a cut
-            left of the past), ``result`` (of the call ``call``) or ``image``.
+            left of the past), ``result`` (of the call ``call``), ``image``, or ``aside`` (a request beside the conversation:
+            how its system prompt begins; nothing else of it is compared).
         text: The text; of an image a digest.
         call: Id of the call a result or its image belongs to.
         tool: Name of the tool of a result; empty when not known.
@@ -69,6 +70,11 @@ class Exchange(Data, frozen=True):
     agent: str = "main"
     layers: tuple[str, ...] | None = None
     tools: tuple[str, ...] | None = None
+
+    @property
+    def aside(self) -> bool:
+        """Whether it was asked beside a conversation."""
+        return bool(self.sent) and self.sent[0].kind == "aside"
 
 
 class Cassette(Data, frozen=True):

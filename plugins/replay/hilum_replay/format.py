@@ -107,7 +107,7 @@ def _write_end(exchange: Exchange) -> list[str]:
 
 
 def _write_sent(sent: Sent) -> list[str]:
-    if sent.kind in ("user", "note", "summary"):
+    if sent.kind in ("user", "note", "summary", "aside"):
         source = [f"source = {_string(sent.source)}"] if sent.source else []
         return [*source, f"{sent.kind} = {_string(sent.text)}"]
     if sent.kind == "image":
@@ -216,6 +216,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True):
     user: str | None = None
     note: str | None = None
     summary: str | None = None
+    aside: str | None = None
     result: str | None = None
     image: str | None = None
     tool: str = ""
@@ -347,11 +348,13 @@ def _read_sent(row: _Row, place: str) -> Sent:
         return Sent("note", row.note)
     if row.summary is not None:
         return Sent("summary", row.summary)
+    if row.aside is not None:
+        return Sent("aside", row.aside)
     if row.image is not None:
         return Sent("image", row.image, row.call)
     if row.result is not None:
         return Sent("result", row.text, row.result, row.tool, row.code)
-    hint = "Give it one of user, note, summary, result or image."
+    hint = "Give it one of user, note, summary, result, image or aside."
     raise UsageError(f"A row of `sent` in {place} says nothing.", hint=hint)
 
 

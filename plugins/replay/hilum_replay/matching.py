@@ -70,6 +70,7 @@ class Asked:
         tools: Tools as ``name digest``, or names alone from a wire; ``None`` where the origin cannot tell.
         wire: Whether it came over a vendor's format, which has no notes and may know other ids.
         key: What tells this conversation from others, where no agent is known.
+        system: Gives the system prompt.
     """
 
     items: tuple[Sent, ...]
@@ -81,6 +82,7 @@ class Asked:
     tools: Callable[[], tuple[str, ...]] | None = None
     wire: bool = False
     key: str = ""
+    system: Callable[[], str] = str
 
 
 @attrs.frozen
@@ -101,6 +103,12 @@ class Matcher:
 
     def differences(self, expected: Exchange, asked: Asked) -> list[str]:
         """Say where a request differs from the recorded one, in lines for a reader; nothing if it does not."""
+        if expected.aside:
+            begins = expected.sent[0].text
+            came = self.places.abstract(self.redactor(asked.system()))
+            return (
+                [] if came.startswith(begins) else [f"it should be asked beside the conversation: {_short(begins, '')}"]
+            )
         if self.mode == "strict" and (changed := _sealed_differences(expected, asked)):
             return changed
         wanted = [_as_note(item) for item in expected.sent if asked.whole or item.kind != "summary"]

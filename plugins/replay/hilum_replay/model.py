@@ -155,5 +155,6 @@ def _asked(request: Request, places: Places, redactor: Redactor) -> Asked:
         echo=tuple(call.id for call in before.calls) if isinstance(before, AssistantMessage) else (),
         answers=sum(isinstance(message, AssistantMessage) for message in messages),
         layers=lambda: name_layers(request.layers, [normal(layer.text) for layer in request.layers]),
+        system=lambda: "\n\n".join(layer.text for layer in request.layers),
         tools=lambda: name_tools(request.tools, [normal(_encoder.encode(tool).decode()) for tool in request.tools]),
     )

@@ -30,6 +30,7 @@ class _Talk:
     played: int = 0
     count: int = -1
     bound: str | None = None
+    items: tuple[Sent, ...] = ()
 
 
 class Playback:
@@ -65,8 +66,9 @@ class Playback:
 
     @property
     def left(self) -> int:
-        """How many exchanges were not played yet."""
-        return len(self.cassette.exchanges) - max(self._next, sum(talk.played for talk in self._talks))
+        """How many exchanges were not played yet; those beside a conversation need not come where the window is larger."""
+        talks = [talk for talk in self._talks if not self._aside(talk)]
+        return sum(len(talk.indices) for talk in talks) - max(self._next, sum(talk.played for talk in talks))
 
     def exchange(self, index: int) -> Exchange:
         """An exchange with this machine's paths in its answer."""
@@ -101,7 +103,9 @@ class Playback:
         agent = agent or asked.key
         talks = self._candidates(agent, asked.wire)
         for talk in talks:
-            if talk.count == asked.count and not self._differences(talk, talk.played - 1, asked):
+            again = talk.count == asked.count and not self._differences(talk, talk.played - 1, asked)
+            # Of a request beside the conversation little is compared: only the very same is that one again.
+            if again and (not self._aside(talk) or talk.items == asked.items):
                 return talk.indices[talk.played - 1]
         first: tuple[_Talk, list[str]] | None = None
         for talk in talks:
@@ -109,6 +113,7 @@ class Playback:
                 found = self._differences(talk, position, asked)
                 if not found:
                     talk.played, talk.count, talk.bound = position + 1, asked.count, agent
+                    talk.items = asked.items if self._aside(talk) else ()
                     return talk.indices[position]
                 # The most telling difference is the one from a conversation that is under way.
                 if first is None or (first[0].played == 0 and talk.played > 0):
@@ -120,6 +125,9 @@ class Playback:
         whose = f" (agent {talk.agent})" if len(self._talks) > 1 else ""
         message = f"The request is not exchange {number} of {len(self.cassette.exchanges)} of the cassette{whose}: "
         raise ModelError(message + "\n  ".join(found) + "\n", kind="request", status=400, hint=HINT)
+
+    def _aside(self, talk: _Talk) -> bool:
+        return self.cassette.exchanges[talk.indices[0]].aside
 
     def _candidates(self, agent: str, wire: bool) -> list[_Talk]:
         """The conversations a request may belong to, likeliest first."""

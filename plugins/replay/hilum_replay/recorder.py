@@ -16,6 +16,7 @@ from hilum.events import (
     LayersSealed,
     ModelAnswered,
     ModelStarted,
+    ModelUsed,
     RoundEnded,
     RunStarted,
     SessionOpened,
@@ -100,6 +101,8 @@ class Recorder:
                     talk.messages.append(NoteMessage("\n\n".join(event.notes)))
             case ModelAnswered():
                 return self._answer(talk, event)
+            case ModelUsed(purpose="summary", message=AssistantMessage()):
+                return self._aside(event)
         return None
 
     def _flush(self, talk: _Talk) -> None:
@@ -131,7 +134,17 @@ class Recorder:
         exchange = Exchange(tuple(sent), answer, event.usage, *times, agent, layers, tools)
         talk.messages.append(event.message)
         talk.calls = tuple(dict.fromkeys(call.id for call in event.message.calls))
-        self._begin(event.message.model)
+        return self._add(exchange)
+
+    def _aside(self, event: ModelUsed) -> Exchange:
+        """A summary is part of what the conversation became. What else was asked beside it is not played again."""
+        assert event.message is not None
+        answer, agent = self._clean_answer(event.message), f"{event.agent or 'main'}/{event.purpose}"
+        sent = (Sent("aside", self._text(event.asked)),)
+        return self._add(Exchange(sent, answer, event.usage, seconds=round(event.seconds, 3), agent=agent))
+
+    def _add(self, exchange: Exchange) -> Exchange:
+        self._begin(exchange.answer.model)
         self._exchanges.append(exchange)
         self._write(write_exchange(len(self._exchanges), exchange, self._header.model))
         return exchange

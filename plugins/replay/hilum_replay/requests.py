@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -179,7 +180,18 @@ class WireRequest:
         named = (msgspec.structs.replace(s, tool=s.tool or names.get(s.call, "")) for s in sent)
         echo = tuple(call.id for call in calls)
         count = len(self._items)
-        return Asked(tuple(named), count, not answer, echo, None, None, lambda: self.tools, wire=True, key=self._key)
+        return Asked(
+            tuple(named),
+            count,
+            not answer,
+            echo,
+            None,
+            None,
+            lambda: self.tools,
+            wire=True,
+            key=self._key,
+            system=lambda: self.system,
+        )
 
 
 def _group(thing: Part | Sent) -> str:
@@ -208,7 +220,8 @@ def _messages(kind: str, things: Sequence[Any], names: Mapping[str, str]) -> lis
 
 def _user(text: str) -> Sent:
     if text.startswith("<note>\n") and text.endswith("\n</note>"):
-        return Sent("note", text[len("<note>\n") : -len("\n</note>")].replace("<\\/note", "</note"))
+        inner = text[len("<note>\n") : -len("\n</note>")]
+        return Sent("note", re.sub(r"(?i)<\\(?=\s*/\s*note\b)", "<", inner))
     return Sent("user", text)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from hilum import Workspace
 
-from hilum_rules.places import Found, Looking, Where, chain, dialect_of, is_folder
+from hilum_rules.places import OVERRIDE, Found, Looking, Where, chain, dialect_of, is_folder
 from hilum_rules.reading import Stamp, stamp
 from hilum_rules.rule import Bundle, Mode, Problem, Rule, RulesFile
 from hilum_rules.settings import RulesSettings
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_LISTED = 200
 """Files that one pattern of the setting ``rules.files`` may give."""
 MOST_FOLDERS = 400
-"""Nested folders whose rules are kept in play."""
+"""Nested folders without rules that are watched for some: the last that were used. Those with rules are kept, all of them."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class Current:
 
     def __init__(self, where: Where, settings: RulesSettings, kind: str = "main") -> None:
         self.where, self.settings, self.kind = where, settings, kind
-        self.nested: dict[PurePosixPath, None] = {}
+        self.nested: dict[PurePosixPath, bool] = {}  # whether there are rules in it
         self.playing: set[str] = set()
         self.touched: dict[str, None] = {}
         self.snapshot = Snapshot()
@@ -119,8 +119,10 @@ class Current:
         yield from looking.user(self.settings.homes)
         yield from self._listed(looking)
         yield from looking.folders(chain(self.where.top, self.where.workspace))
-        nested = sorted(self.nested, key=lambda folder: folder.parts)
-        yield from looking.folders(self.where.workspace / folder for folder in nested)
+        for folder in sorted(self.nested, key=lambda folder: folder.parts):
+            here = list(looking.folder(self.where.workspace / folder))
+            self.nested[folder] = bool(here)
+            yield from here
 
     def _listed(self, looking: Looking) -> Iterator[Found]:
         """The files that the user's settings name."""
@@ -149,20 +151,30 @@ class Current:
         return bool(self._matcher(tuple(self.settings.skip)).match_file(re.sub(r"^(?:~/|(?:\.\./)+)", "", found.shown)))
 
     def _kept_out(self, files: list[RulesFile]) -> tuple[list[RulesFile], list[Problem]]:
-        """Take out the files that rules keep out of this kind of session."""
-        rules = [rule for file in files for rule in file.rules if rule.check is not None]
+        """Take out the files that rules keep out of this kind of session: those of the user only by the user's own rules."""
+        rules = [(file.origin, rule) for file in files for rule in file.rules if rule.check is not None]
         if not rules:
             return files, []
         from hilum_rules import checks
 
-        kept, problems = [], []
+        every, own = [rule for _, rule in rules], [rule for origin, rule in rules if origin != "project"]
+        against = {"settings": [], "user": own, "project": every}
+        kept, problems = [], list[Problem]()
         for file in files:
-            why = checks.may_load(rules, file.path, self.kind) if file.origin != "settings" else ""
+            why = checks.may_load(against[file.origin], file.path, self.kind)
             if why:
                 problems.append(Problem(file.path, 0, f"Not read: {why}", fatal=True))
             else:
                 kept.append(file)
         return kept, problems
+
+    def sources(self) -> Iterator[Path]:
+        """Give the files that rules which are enforced now stand in, links followed, and what would take a file's place."""
+        for file in self.snapshot.active:
+            if any(rule.check is not None for rule in file.rules):
+                yield from (Path(os.path.realpath(path)) for path in file.sources)
+                if file.real is not None and file.dialect == "agents":
+                    yield file.real.with_name(OVERRIDE)
 
     # --- what is in play ----------------------------------------------------------------------------------------------
 
@@ -172,12 +184,13 @@ class Current:
         Args:
             paths: Relative to the workspace, with forward slashes.
         """
-        new = [path for path in paths if path not in self.touched]
+        given = list(paths)
+        new = [path for path in given if path not in self.touched]
         for path in new:
             self.touched[path] = None
         while len(self.touched) > 10 * MOST_FOLDERS:
             del self.touched[next(iter(self.touched))]
-        folders = [folder for path in new for folder in self._folders(path) if folder not in self.nested]
+        folders = [folder for path in given for folder in self._folders(path)]
         before = self.snapshot.bundle.source_hash
         if self._opened(folders):
             self._load()
@@ -189,18 +202,22 @@ class Current:
         """Take folders in that were not looked into before; says whether there are rules in one."""
         found = False
         for folder in dict.fromkeys(folders):
-            if len(self.nested) < MOST_FOLDERS:
-                self.nested[folder] = None
-                looking = Looking(self.where)
-                found |= bool([*looking.folder(self.where.workspace / folder)] or looking.problems)
-                self._stamps |= {path: stamp(path) for path in looking.watched}
+            looking = Looking(self.where)
+            here = bool([*looking.folder(self.where.workspace / folder)] or looking.problems)
+            self.nested[folder], found = here, found or here
+            self._stamps |= {path: stamp(path) for path in looking.watched}
+        plain = [folder for folder, has_rules in self.nested.items() if not has_rules]
+        for folder in plain[: max(len(plain) - MOST_FOLDERS, 0)]:
+            del self.nested[folder], self._stamps[self.where.workspace / folder]
         return found
 
     def _folders(self, path: str) -> Iterator[PurePosixPath]:
-        """The nested folders that a path lies in, itself if it is one; without those that hold no files of a project."""
+        """The nested folders that a path lies in, itself if it is one, that are new and may hold files of a project."""
         inner = PurePosixPath(path)
         for folder in (*reversed(inner.parents), inner):
-            if folder.parts and folder.parts[0] != ".git" and is_folder(self.where.workspace / folder):
+            if not folder.parts or folder.parts[0] == ".git" or folder in self.nested:
+                continue
+            if is_folder(self.where.workspace / folder):
                 yield folder
 
     def _play(self, files: Iterable[RulesFile], paths: Iterable[str]) -> bool:

@@ -177,16 +177,17 @@ class Rules:
         verdicts = [checks.judge_call(rules, agent, call, tool)]
         if tool.risk == "read":
             verdicts += [deny(why) for path in inside if (why := checks.may_load(rules, path, self.session.kind))]
-        verdicts.append(self._keeps(rules, tool, call))
+        verdicts.append(self._keeps(agent, call, tool))
         return max((verdict for verdict in verdicts if verdict), key=lambda verdict: verdict.rank, default=None)
 
-    def _keeps(self, rules: Sequence[Rule], tool: Tool, call: ToolCall) -> Verdict | None:
-        """Let the user decide before an agent rewrites the rules that hold it."""
-        sources = {rule.path for rule in rules}
-        for path in self._inside(_named_paths(call, tool, only=tool.writes)):
-            if path in sources:
-                return ask(f"{path} holds rules that are enforced; the agent wants to change it.")
-        return None
+    def _keeps(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Let the user decide before an agent rewrites the rules that hold it, or puts others in their place."""
+        from hilum_rules import checks
+
+        root = self.session.workspace.root
+        held = [path.relative_to(root).as_posix() for path in self._current.sources() if path.is_relative_to(root)]
+        what = checks.rewrites(held, agent, call, tool) if held and tool.risk != "read" else ""
+        return ask(f"The agent wants to change rules that are enforced: {what}.") if what else None
 
     @hookimpl
     async def check_answer(self, agent: Agent, message: AssistantMessage) -> str | None:
@@ -215,14 +216,14 @@ def _brief(rule: Rule) -> str:
     return f"{rule.path}:{rule.line}: {rule.sentence[:160]}"
 
 
-def _named_paths(call: ToolCall, tool: Tool, only: Sequence[str] | None = None) -> Iterator[str]:
+def _named_paths(call: ToolCall, tool: Tool) -> Iterator[str]:
     """Give the values of a call's parameters that hold paths."""
     try:
         arguments = json.loads(call.arguments or "{}")
     except ValueError:
         return
     for name, value in arguments.items() if isinstance(arguments, dict) else ():
-        if name in (PATHS.union(tool.writes) if only is None else only):
+        if name in PATHS.union(tool.writes):
             yield from (item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str))
 
 

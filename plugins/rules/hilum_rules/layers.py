@@ -5,6 +5,7 @@ from __future__ import annotations
 from hilum import Layer
 
 from hilum_rules.current import Snapshot
+from hilum_rules.places import in_one_line
 from hilum_rules.rule import Mode, Rule, RulesFile
 
 RANK = 40
@@ -84,8 +85,8 @@ def _common(file: RulesFile) -> str:
 
 def _described(file: RulesFile) -> str:
     whose = {"user": "the user's own", "settings": "the user's own", "project": "the project's"}[file.origin]
-    scope = f", for what is in {file.folder}/" if file.folder.parts else ""
-    scope += f", for files like {', '.join(file.globs[:5])}" if file.mode is Mode.AUTO else ""
+    scope = f", for what is in {in_one_line(str(file.folder))}/" if file.folder.parts else ""
+    scope += f", for files like {in_one_line(', '.join(file.globs[:5]))}" if file.mode is Mode.AUTO else ""
     return f"{file.path} ({whose}{scope})"
 
 

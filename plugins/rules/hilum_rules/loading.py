@@ -18,7 +18,7 @@ from hilum_rules.parsing import Draft, drafts
 from hilum_rules.places import Found, Where, dialect_of, in_one_line, where
 from hilum_rules.reading import Source, Stamp, Unread, read, stamp
 from hilum_rules.rule import Mode, Problem, Rule, RulesFile, RuleType
-from hilum_rules.sections import meaning, type_of
+from hilum_rules.sections import bounds, meaning, type_of
 from hilum_rules.subjects import completed
 
 if TYPE_CHECKING:
@@ -82,6 +82,9 @@ class Loader:
         except Unread as error:
             self._parsed[path, dialect] = str(error)
             return str(error)
+        if why := self._secret(source.real):
+            self._parsed[path, dialect] = why
+            return why
         digest = hashlib.sha256(source.data).hexdigest()
         if not (isinstance(known, Parsed) and known.hash == digest and known.source.size == source.size):
             known = _parse(source, dialect, digest)
@@ -89,6 +92,14 @@ class Loader:
         self._stamps[path] = source.stamp
         self._parsed[path, dialect] = known
         return known
+
+    def _secret(self, real: Path) -> str:
+        """Say why the text of a file gets to no model, though a repository imports it, or has a link to it."""
+        from hilum_guard import secret_file
+
+        top = self.where.top
+        why = secret_file(real.relative_to(top).as_posix() if real.is_relative_to(top) else real.name)
+        return f"It is kept from models: {why}." if why else ""
 
     def changed(self) -> bool:
         """Whether a file that was read before, or was missing, is another one now. Cheap: a look at each."""
@@ -222,7 +233,8 @@ class Loader:
 
     def _compile(self, rule: Rule) -> Judged:
         title = "" if rule.lead else rule.section.rpartition(" > ")[2]
-        key = rule.sentence, title, rule.hard, rule.folder, rule.enforce
+        bounding = next((each for each in reversed(rule.section.split(" > ")) if bounds(each)), "")
+        key = rule.sentence, title, bounding, rule.hard, rule.folder, rule.enforce
         if key not in self._compiled:
             from hilum_rules import checks
 
@@ -233,6 +245,9 @@ class Loader:
                 meanings = completed(rule.sentence, title)
                 made = [checks.compile_rule(text, hard=rule.hard, folder=rule.folder) for text in meanings]
                 compiled = next((one for one in made if one.check), made[0])
+                if compiled.check and bounding:
+                    why = f"advice: it stands under {in_one_line(bounding)[:60]!r}, which may bound it"
+                    compiled = checks.Compiled(None, why)
                 wrong = []
             self._compiled[key] = compiled.check, compiled.why, wrong
         return self._compiled[key]

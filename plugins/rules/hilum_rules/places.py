@@ -22,7 +22,7 @@ MOST_FILES = 500
 """Files of one folder of rules that are read."""
 MOST_DEPTH = 8
 _AGENTS = ("AGENTS.md", "Agents.md", "agents.md", "AGENT.md")
-_OVERRIDE = ("AGENTS.override.md",)
+OVERRIDE = "AGENTS.override.md"
 _CLAUDE = ("CLAUDE.md", "Claude.md", "claude.md")
 _GEMINI = ("GEMINI.md", "Gemini.md", "gemini.md")
 _ENDINGS = {
@@ -160,7 +160,7 @@ class Looking:
 
     def _first(self, folder: Path, origin: str = "project") -> Iterator[Found]:
         """``AGENTS.override.md``, or else ``AGENTS.md``."""
-        override = list(self._plain(folder, _OVERRIDE, "agents", origin=origin))
+        override = list(self._plain(folder, (OVERRIDE,), "agents", origin=origin))
         plain = list(self._plain(folder, _AGENTS, "agents", origin=origin))
         yield from override or plain
         for found in plain if override else ():

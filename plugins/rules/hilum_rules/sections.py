@@ -1,5 +1,8 @@
 """What a section's title says about the rules below it: English and Chinese."""
 
+# Expressions are read whole.
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import re
@@ -42,6 +45,19 @@ TITLES: tuple[tuple[RuleType, str], ...] = (
 _NUMBER = re.compile(
     r"^(?:(?:rule|section|part|step|phase)?\s*\d+(?:\.\d+)*[.):、．]?\s+|[一二三四五六七八九十]+[、.．]\s*|第[一二三四五六七八九十\d]+[章节条部分]+\s*)"
 )
+# Titles that say when, where or for whom what stands below them holds: nobody may take it to hold always.
+_BOUNDING = (
+    r"^(?:when|whenever|if|while|unless|until|once|during|before|after|prior to|in case|as (?:a|an|the)|on (?:windows|macos|linux))\b",
+    r"^in (?:the )?(?:production|prod|staging|development|dev|test|tests|testing|ci|review|plan|planning|debug|design)\b",
+    r"^for (?!(?:all|any|every|everyone|both|each|ai|coding|agents?|assistants?|llms?|models?|claude|codex|gemini|copilot|cursor|you)\b)",
+    r"^(?:the )?(?:production|prod|staging|windows|macos|linux)(?: (?:environments?|servers?|databases?|systems?|rules|safety|only))*$",
+    r"\b(?:modes?|phases?|stages?|scenarios?|(?<!read.)only)$|^(?:phase|step|stage|scenario|option|case)\s+(?:\d|[a-z]\b)",
+    r"\b(?:reviewer|planner|tester|implementer|coder|orchestrator|coordinator|sub-?agent)s?(?: agents?| roles?)?$",
+    r"^(?!.*\b(?:ai|coding|all|any|every|the|for|of|your|llm|human|autonomous|other)\b)(?:[\w/-]+ ){1,2}agents?$",
+    r"\b(?:examples?|samples?|templates?|demos?|anti-?patterns?|wrong|incorrect)\b|^bad\b",
+    r"^(?:当(?!前)|如果|若|假如)|^在.*(?:时|中|下|期间)$|(?:时候?|期间|阶段|模式|场景|情况下|环境|环境下)$|示例|例子|样例|范例|模板|反例",
+    r"^生产(?:环境)?|(?:评审|审查|测试|规划|编排|执行)(?:者|员|代理|智能体|角色)$",
+)
 MOST_LETTERS = 120
 """Titles longer than this are sentences, and say nothing of what stands below them."""
 
@@ -67,6 +83,19 @@ def meaning(title: str) -> RuleType | None:
         return None
     plain = _plain(title)
     return next((kind for kind, pattern in _patterns() if pattern.search(plain)), None)
+
+
+@cache
+def _bounding() -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{pattern})" for pattern in _BOUNDING))
+
+
+@lru_cache(4096)
+def bounds(title: str) -> bool:
+    """Whether a title says when, where or for whom what stands below it holds: ``When working on a fork``, ``Plan mode``."""
+    plain = _plain(title)
+    whole = " ".join(re.sub(r"[*_`#]", "", title).casefold().split())  # with its number: "Phase 1"
+    return any(_bounding().search(text.partition(":")[0].partition("：")[0].strip()) for text in (plain, whole))
 
 
 def type_of(titles: Sequence[str]) -> RuleType:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import trio
 from hilum import Call, Output, ToolError, errors, section, setting, tool
 
-from hilum_search.engine.patterns import Pattern, PatternError
 from hilum_search.places import Aim, aim, show
 from hilum_search.running import FoundFile, FoundLine, Search, list_files, ripgrep, search
+
+if TYPE_CHECKING:
+    from hilum_search.engine.patterns import Pattern
 
 COUNTED = 1000
 """Matches that are counted; of more it is only said that there are more."""
@@ -98,6 +100,8 @@ def _pattern(pattern: str, literal: bool, ignore_case: bool) -> Pattern:
     if not pattern or len(pattern) > 10_000 or "\0" in pattern:
         problem = "The pattern is empty, has a null byte, or more than 10,000 characters."
         raise ToolError(problem, code=errors.E_BAD_ARGS, hint="Give a short regular expression or text.")
+    from hilum_search.engine.patterns import Pattern, PatternError
+
     try:
         return Pattern(pattern, literal=literal, ignore_case=ignore_case)
     except PatternError as error:

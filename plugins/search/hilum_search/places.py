@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-import attrs
 from hilum import ToolError, Workspace, errors
 
 from hilum_search.engine.globs import fixed_folders, last_name, matcher, split_list
@@ -19,8 +19,7 @@ def show(name: str) -> str:
     return name if name.isprintable() else repr(name)
 
 
-@attrs.frozen
-class Aim:
+class Aim(NamedTuple):
     """Where to search.
 
     Args:

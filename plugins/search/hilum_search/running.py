@@ -9,17 +9,17 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-import attrs
 import msgspec
 from hilum import ToolError
 
 from hilum_search.engine.ignoring import VCS
-from hilum_search.engine.patterns import Pattern
 
 if TYPE_CHECKING:
     from hilum import Processes
+
+    from hilum_search.engine.patterns import Pattern
 
 CHUNK = 32_768
 """Bytes read at once: between two of them everything else has its turn."""
@@ -27,8 +27,7 @@ LONGEST = 16_000_000
 """Bytes of one message; a longer one, of a file that is one endless line, is left out."""
 
 
-@attrs.frozen
-class Scope:
+class Scope(NamedTuple):
     """Which files.
 
     Args:

@@ -74,7 +74,9 @@ def section(
     """
 
     def make(cls: type[T]) -> type[T]:
-        made: Any = attrs.frozen(kw_only=True, repr=False)(cls)  # a repr would show secrets, and costs time at start
+        # A repr would show secrets. What attrs would generate for each class anew costs half of what declaring them takes.
+        made: Any = attrs.frozen(kw_only=True, repr=False, eq=False, slots=False)(cls)
+        made.__eq__, made.__hash__ = _same, _hash
         if name is not None:
             made.__section__ = name
             if missing := required(made):
@@ -82,6 +84,14 @@ def section(
         return made  # type: ignore[no-any-return]
 
     return make
+
+
+def _same(one: Any, other: object) -> bool:
+    return vars(one) == vars(other) if type(one) is type(other) else NotImplemented
+
+
+def _hash(one: Any) -> int:
+    return hash(tuple(vars(one).values()))
 
 
 def sections_of(module: object) -> list[type]:

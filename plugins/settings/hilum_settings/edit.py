@@ -162,7 +162,8 @@ def _edited(text: str, keys: Sequence[str], new: Any) -> tuple[str, int]:
         table = table.setdefault(each, tomlkit.table())
         if isinstance(table, InlineTable):
             raise ValueError(f"{each} is an inline table")
-    shown = table[name].as_string() if name in table else ""
+    # tomlkit gives a boolean as a plain one, which stands on one line.
+    shown = getattr(table[name], "as_string", lambda: "true")() if name in table else ""
     if isinstance(table.get(name), list | dict) and "\n" in shown and "#" in shown:
         raise ValueError(f"{name} has comments in it")
     if new is None:

@@ -51,6 +51,7 @@ class Catalog(msgspec.Struct, frozen=True):
         complaints: What is wrong with sources and folders.
         stamp: What the disk looked like.
         watched: The files and folders that the stamp is made of.
+        distrust: Why skills of the project are off, and what to do, where the user does not trust it.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -58,6 +59,7 @@ class Catalog(msgspec.Struct, frozen=True):
     complaints: tuple[str, ...] = ()
     stamp: tuple[object, ...] = ()
     watched: tuple[Path, ...] = ()
+    distrust: str = ""
 
     def on(self) -> list[Entry]:
         """The skills that hold."""
@@ -107,7 +109,8 @@ def look(settings: SkillsSettings, workspace: Path | None, clones: Clones) -> Ca
         entries += [Entry(skill, name, kind) for skill in place.skills]
     judged = tuple(_judge(entries, off, bool(trusts)))
     paths = tuple(dict.fromkeys(watched))
-    return Catalog(judged, tuple(missing), tuple(complaints), stamp(paths, trusts), paths)
+    why = _distrust(workspace) if any(entry.state == "untrusted" for entry in judged) else ""
+    return Catalog(judged, tuple(missing), tuple(complaints), stamp(paths, trusts), paths, why)
 
 
 def stamp(watched: Sequence[Path], trusts: bool | None) -> tuple[object, ...]:
@@ -197,6 +200,12 @@ def _trusted(workspace: Path | None) -> bool:
     from hilum_guard import trusted
 
     return workspace is not None and trusted(workspace)
+
+
+def _distrust(workspace: Path | None) -> str:
+    from hilum_guard import distrust
+
+    return distrust(workspace) if workspace is not None else ""
 
 
 def _stat(path: Path) -> tuple[int, ...] | None:

@@ -34,7 +34,10 @@ def read_chosen() -> Chosen:
     """Read the file; where there is none, nothing is chosen. Blocks."""
     path = chosen_file()
     try:
-        data = path.read_bytes()
+        if path.exists() and not path.is_file():
+            raise ValueError("it is no plain file")
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
         import tomllib
 
         if len(data) > MOST_BYTES:

@@ -215,5 +215,5 @@ def _heads(home: Path) -> dict[str, dict[str, Any]]:
             if isinstance(entry["commit"], str) and entry["commit"].isalnum() and isinstance(entry["at"], int | float)
             and isinstance(entry["left_out"], list)
         }  # fmt: skip
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}

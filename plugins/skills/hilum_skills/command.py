@@ -18,6 +18,7 @@ from hilum_skills import shown
 from hilum_skills.catalog import Catalog, Entry, look, sources
 from hilum_skills.chosen import keep, read_chosen
 from hilum_skills.clones import Clone, Clones
+from hilum_skills.finding import find_skills
 from hilum_skills.settings import SkillsSettings
 from hilum_skills.source import Source, parse_source
 from hilum_skills.strict import validate
@@ -160,11 +161,11 @@ def _switch(options: argparse.Namespace, *, on: bool) -> int:
 def _add(options: argparse.Namespace) -> int:
     for text in options.what:
         source = parse_source(text)
-        if source.kind == "folder" and not os.path.exists(source.where):
-            raise UsageError(f"There is no {source.where}.", hint="owner/name without ./ means a repository at GitHub.")
+        _check_place(source)
         clone = trio.run(_fetch, options, [source], False)[0] if source.kind == "git" else None
         if isinstance(clone, HilumError):
             raise clone
+        _check_skills(options, source, clone)
         new = keep("sources", source.text, present=True)
         catalog = _catalog(options)
         say(f"{source.text} is {'added' if new else 'there already'}.")
@@ -174,12 +175,54 @@ def _add(options: argparse.Namespace) -> int:
         for complaint in catalog.complaints:
             if source.text in complaint:
                 say(f"  ! {complaint}")
-        if not mine:
-            say("  It has no skills; hilum skills remove forgets it.")
     return 0
 
 
+def _check_place(source: Source) -> None:
+    """Refuse what is probably not what the user means, before anything is fetched or looked through.
+
+    Raises:
+        UsageError: The folder is not there, holds the user's whole home, or has the name of a repository.
+    """
+    if source.kind == "git":
+        if os.path.lexists(source.text):
+            message = f"{source.text} is here, and could be a repository at GitHub as well."
+            hint = f"Write ./{source.text} for what is here, or {source.where} for the repository."
+            raise UsageError(message, code=E_BAD_ARGS, hint=hint)
+    elif not os.path.exists(source.where):
+        raise UsageError(f"There is no {source.where}.", hint="owner/name without ./ means a repository at GitHub.")
+    elif Path.home().resolve().is_relative_to(os.path.realpath(source.where)):
+        message = f"{source.where} holds your whole home; skills of any project in it would count."
+        raise UsageError(message, code=E_BAD_ARGS, hint="Name the folder that the skills are in.")
+
+
+def _check_skills(options: argparse.Namespace, source: Source, clone: Clone | None) -> None:
+    """Refuse a source in which there is no skill that loads; what was fetched for it goes.
+
+    Raises:
+        UsageError: It says what was looked for.
+    """
+    if clone is None:
+        root, shown_as = Path(source.where), source.where
+        found = find_skills(root, None, whole=True)
+    else:
+        root, shown_as = clone.folder / source.path, source.text
+        found = find_skills(root, clone.folder, whole=True)
+    if any(not skill.error for skill in found.skills):
+        return
+    others = list(sources(_settings(options), read_chosen(), []))
+    if clone is not None and all(other.key != source.key for other in others):
+        trio.run(Clones().remove, source)
+    why = [*(f"{os.path.relpath(skill.file, root.parent)}: {skill.error}" for skill in found.skills), *found.complaints]
+    hint = "A skill is a folder with a SKILL.md that has a name and a description at its top, or a Markdown file."
+    if root.is_dir() and not why:
+        why = ["no SKILL.md in it or in the folders below, and no README.md"]
+    raise UsageError(f"There is no skill in {shown_as}: {'; '.join(why[:3])}".rstrip(".") + ".", hint=hint)
+
+
 def _update(options: argparse.Namespace) -> int:
+    if mistake := read_chosen().mistake:
+        raise UsageError(mistake, hint="Mend or remove the file.")
     known = [source for source in sources(_settings(options), read_chosen(), []) if source.kind == "git"]
     for text in options.what:
         if text not in {source.text for source in known}:

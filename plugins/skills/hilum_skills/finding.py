@@ -12,6 +12,7 @@ from hilum_skills.skill import FILE, Skill, find_file, load_skill
 
 DEEPEST, MOST_FOLDERS, MOST_SKILLS = 6, 2_000, 500
 _SKIPPED = {".git", "node_modules", "__pycache__", ".venv"}
+_MARKDOWN = (".md", ".markdown")
 _README = ("readme.md", "readme.markdown", "readme.txt", "readme")
 
 
@@ -41,6 +42,8 @@ def find_skills(root: Path, inside: Path | None, *, whole: bool = False) -> Foun
         return Found(watched=(root,))
     if not _may(root, inside):
         return Found(watched=(root,), complaints=(f"{root} leads out of {inside}.",))
+    if root.is_file() and root.suffix.casefold() not in _MARKDOWN:
+        return Found(watched=(root,), complaints=(f"{root} is no skill: it is no Markdown file (.md).",))
     if root.is_file():
         skill = load_skill(root, described=root.name.casefold() == FILE.casefold())
         return Found((skill,), (root,))

@@ -97,8 +97,12 @@ class Git:
             done = await self._watched([*options, "--", source.where, wanted], source, folder, progress)
         if done.returncode:
             _explain(source, done)
-        told = await self._quick(["rev-parse", "--verify", "--quiet", HEAD + "^{commit}"], folder)
-        return told.stdout.decode().strip()
+        kind = await self._quick(["cat-file", "--batch-check"], folder, f"{HEAD}^{{commit}}\n".encode())
+        commit, _, _ = kind.stdout.decode().partition(" commit ")
+        if not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", commit):
+            message = f"{source.ref or 'HEAD'!r} of {source.text} is no commit, but something else that Git keeps."
+            raise FetchError(message, hint="Name a branch, a tag of a commit, or a commit.")
+        return commit
 
     async def newest(self, source: Source, folder: Path) -> str:
         """Ask for the id of the commit that a source stands for now; empty if the server does not say.

@@ -100,7 +100,7 @@ class Skills:
             return await self._resource(entry.skill, resource, start_line)
         skill = entry.skill
         written = layers.write(skill)
-        listed = layers.list_resources(await trio.to_thread.run_sync(skill.resources), skill)
+        listed = layers.list_resources(await _resources(skill), skill)
         in_layers = skill.by_model and layers.whole(self.catalog, self._settings)
         if in_layers or any(written in text for text in _texts(agent)):
             where = "in your instructions" if in_layers else "above"
@@ -131,18 +131,18 @@ class Skills:
         try:
             if path.startswith(("/", "~")):
                 path = _relative(path, skill)
-            real = folder.resolve(path)
-            if real.is_dir():
-                raise ToolError(f"{path!r} is a folder.", hint=layers.list_resources(_below(skill, path), skill))
+            if await trio.to_thread.run_sync(lambda: folder.resolve(path).is_dir()):
+                inside = [name for name in await _resources(skill) if name.startswith(f"{path.strip('/')}/")]
+                raise ToolError(f"{path!r} is a folder.", hint=layers.list_resources(inside, skill))
             content = await folder.read_text(path)
         except ToolError as error:
             if error.code == errors.E_PATH_TRAVERSAL:
                 message = f"{path!r} is not in the folder of the skill {skill.name}."
                 raise ToolError(message, code=error.code, hint="Files elsewhere are read with read_file.") from None
             message = error.message.replace("in the workspace", f"in the skill {skill.name}")
-            hint = (
-                layers.list_resources(skill.resources(), skill) if error.code == errors.E_FILE_NOT_FOUND else error.hint
-            )
+            hint = error.hint
+            if error.code == errors.E_FILE_NOT_FOUND:
+                hint = layers.list_resources(await _resources(skill), skill)
             raise ToolError(message, code=error.code, hint=hint) from None
         return _part(content, start, path)
 
@@ -161,11 +161,9 @@ class Skills:
         if untrusted := self.catalog.untrusted:
             names = ", ".join(entry.skill.name for entry in untrusted[:MOST_TOLD])
             more = f" and {len(untrusted) - MOST_TOLD} more" if len(untrusted) > MOST_TOLD else ""
-            say = (
-                f"Skills of this project are off, for you do not trust it yet: {names}{more}. `hilum trust` trusts it."
-            )
-            if "untrusted" not in self._told:
-                self._told.add("untrusted")
+            say = f"Skills of this project are off: {names}{more}. {self.catalog.distrust}"
+            if say not in self._told:
+                self._told.add(say)
                 self._session.note("skills.untrusted", say=say, skills=[entry.skill.name for entry in untrusted])
         if new := [complaint for complaint in dict.fromkeys(complaints) if complaint not in self._told]:
             self._told.update(new)
@@ -190,8 +188,8 @@ def _relative(path: str, skill: Skill) -> str:
     return str(given.relative_to(skill.folder)) if given.is_relative_to(skill.folder) else path
 
 
-def _below(skill: Skill, path: str) -> list[str]:
-    return [name for name in skill.resources() if name.startswith(f"{path.strip('/')}/")]
+async def _resources(skill: Skill) -> list[str]:
+    return await trio.to_thread.run_sync(skill.resources, abandon_on_cancel=True)
 
 
 def _part(content: str, start: int, path: str) -> str:

@@ -55,7 +55,7 @@ def layers(catalog: Catalog, settings: SkillsSettings, *, usable: bool) -> list[
 
 def write(skill: Skill) -> str:
     """Write a skill's instructions; nothing in them can end the element."""
-    body = re.sub(r"<(/?skill\b)", r"<\\\1", skill.body[:MOST_BODY], flags=re.IGNORECASE)
+    body = re.sub(r"<(?=\s*/?\s*skill\b)", r"<\\", skill.body[:MOST_BODY], flags=re.IGNORECASE)
     cut = f'\n[Cut here; read on with resource="{skill.file.name}".]' if len(skill.body) > MOST_BODY else ""
     folder = _attribute(str(skill.folder))
     head = f'<skill name="{_attribute(skill.name)}" version="{skill.version}" folder="{folder}">'
@@ -67,7 +67,7 @@ def list_resources(names: Sequence[str], skill: Skill) -> str:
     if not names:
         return ""
     more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-    shown = "\n".join(f"- {name}" for name in names[:MOST_LISTED])
+    shown = "\n".join(f"- {_plain(name)}" for name in names[:MOST_LISTED])
     return f'Files of this skill, read with use_skill(name="{skill.name}", resource="…"):\n{shown}{more}'
 
 
@@ -92,4 +92,9 @@ def names_in(texts: Iterable[str], known: Iterable[str]) -> list[str]:
 
 
 def _attribute(text: str) -> str:
-    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace("\n", " ")
+    return _plain(text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace("\n", " "))
+
+
+def _plain(text: str) -> str:
+    """A name of a file, which may hold any character, on one line."""
+    return "".join(char if char.isprintable() else "?" for char in text)

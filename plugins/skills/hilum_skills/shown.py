@@ -49,7 +49,7 @@ def rows(catalog: Catalog, known: Sequence[Source], clones: Clones) -> Iterator[
     for complaint in catalog.complaints:
         yield f"! {complaint}"
     if catalog.untrusted:
-        yield "! Skills of this project are off until you trust it: hilum trust"
+        yield f"! Skills of this project are off. {catalog.distrust}"
 
 
 def page(entry: Entry) -> str:

@@ -101,7 +101,12 @@ def _read(file: Path) -> bytes:
             raise OSError(0, "it is no plain file")
         if status.st_size > MOST_BYTES:
             raise OSError(0, f"it has {status.st_size:,} bytes, more than {MOST_BYTES:,}")
-        return stream.read(MOST_BYTES + 1)
+        data = stream.read(MOST_BYTES + 1)
+        if data.startswith(b"version https://git-lfs.github.com/spec/"):
+            raise OSError(0, "Git LFS keeps its text elsewhere, and hilum does not fetch that")
+        if b"\0" in data:
+            raise OSError(0, "it is no UTF-8 text")
+        return data
 
 
 def _of(file: Path, fallback: str, document: Document, described: bool) -> Skill:
@@ -119,6 +124,8 @@ def _of(file: Path, fallback: str, document: Document, described: bool) -> Skill
         problems.append(document.problem("name", f"The name has more than {LONGEST_NAME} characters."))
     if not description and described:
         error = "It has no description" + ("." if document.present else ": it has no front matter.")
+    elif not description and not document.body.strip():
+        error = "It is empty."
     elif not description:
         description = _first_words(document.body) or name
     if len(description) > LONGEST_DESCRIPTION:

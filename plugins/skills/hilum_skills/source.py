@@ -130,4 +130,6 @@ def _path(text: str, path: str) -> str:
 
 
 def _refuse(text: str, why: str) -> NoReturn:
-    raise UsageError(f"{text[:200]!r} cannot be a source of skills: {why}.", code=E_BAD_ARGS, hint=_HINT)
+    # What is refused is shown on terminals and in logs: a password, a token or a key in it is not.
+    shown = re.sub(r"(?<=://)[^/@]*@|(?<=\?)[^#]*", "***", text)
+    raise UsageError(f"{shown[:200]!r} cannot be a source of skills: {why}.", code=E_BAD_ARGS, hint=_HINT)

@@ -6,6 +6,7 @@ Names are loaded at first use, so that the script ``hilum-warden``, which needs 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilum_warden.client import GRACE, Command, Completed, Process, ProcessError, Warden
+    from hilum_warden.processes import Processes
     from hilum_warden.warden import contained
 else:
 
@@ -14,9 +15,9 @@ else:
 
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        home = "warden" if name == "contained" else "client"
+        home = {"contained": "warden", "Processes": "processes"}.get(name, "client")
         value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
         return value
 
 
-__all__ = ["GRACE", "Command", "Completed", "Process", "ProcessError", "Warden", "contained"]
+__all__ = ["GRACE", "Command", "Completed", "Process", "ProcessError", "Processes", "Warden", "contained"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 import trio
 
-from hilum_web.addresses import PUBLIC, Reach
-from hilum_web.urls import Target, judge, read_url
+from hilum_web.addresses import PUBLIC, Reach, is_own
+from hilum_web.urls import Target, is_local, judge, read_url
 
 if TYPE_CHECKING:
     import httpx
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
 
 class AddressRefused(Exception):
     """An address may not be reached; says why in one sentence."""
+
+
+class UrlUnread(AddressRefused):
+    """A text is no URL of a page, or is written in a way that others may read otherwise."""
+
+
+class HostUnknown(AddressRefused):
+    """A name stands for no address: it is wrong, or the server for names does not answer."""
 
 
 async def resolve(host: str) -> list[str]:
@@ -32,25 +41,33 @@ async def checked(url: str, reach: Reach = PUBLIC) -> Target:
     """Read a URL and check where it leads, off the loop.
 
     Raises:
+        UrlUnread: It is no URL, or not written plainly.
+        HostUnknown: Its host stands for no address.
+        AddressRefused: It may not be fetched.
+    """
+    target, _ = await located(url, reach)
+    return target
+
+
+async def located(url: str, reach: Reach = PUBLIC) -> tuple[Target, tuple[str, ...]]:
+    """Read a URL, look up what its host stands for, off the loop, and check all of it.
+
+    Returns:
+        The URL, and the addresses to connect to.
+
+    Raises:
+        UrlUnread: It is no URL, or not written plainly.
+        HostUnknown: Its host stands for no address.
         AddressRefused: It may not be fetched.
     """
     try:
         target = read_url(url)
     except ValueError as error:
         text = str(error)
-        raise AddressRefused(f"{text[:1].upper()}{text[1:]}.") from None
-    await addresses(target, reach)
-    return target
-
-
-async def addresses(target: Target, reach: Reach = PUBLIC) -> tuple[str, ...]:
-    """Look up what a URL's host stands for, off the loop, and check all of it.
-
-    Raises:
-        AddressRefused: One of the addresses may not be reached, or there is none.
-    """
+        raise UrlUnread(f"{text[:1].upper()}{text[1:]}.") from None
     found: list[str] | OSError = []
-    if target.address is None:
+    named = target.address is None and not is_local(target.host)
+    if named:
         try:
             found = await resolve(target.host)
         except (OSError, UnicodeError) as error:
@@ -62,8 +79,12 @@ async def addresses(target: Target, reach: Reach = PUBLIC) -> tuple[str, ...]:
         return found
 
     if not (verdict := judge(target, reach, answer)):
-        raise AddressRefused(verdict.reason)
-    return verdict.addresses
+        unknown = named and (not found or isinstance(found, OSError))
+        raise (HostUnknown if unknown else AddressRefused)(verdict.reason)
+    excused = reach.lists(target.host, target.port) or (reach.loopback and not named)
+    if not excused and (own := next((each for each in verdict.addresses if is_own(ip_address(each))), None)):
+        raise AddressRefused(f"{target.host} leads to {own}, an address of this machine.")
+    return target, verdict.addresses
 
 
 def open_client(reach: Reach = PUBLIC, **options: Any) -> httpx.AsyncClient:
@@ -73,7 +94,10 @@ def open_client(reach: Reach = PUBLIC, **options: Any) -> httpx.AsyncClient:
 
     Args:
         reach: What beyond the public network may be reached.
-        options: For ``httpx.AsyncClient``: headers, timeout.
+        options: For ``httpx.AsyncClient``: headers, timeout, and others that say nothing about how it connects.
+
+    Raises:
+        TypeError: An option would go round the check, or have no effect: a proxy, a transport, TLS settings.
     """
     from hilum_web.network import client
 

@@ -18,6 +18,8 @@ LONGEST = 8_000
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 # White space, control characters and backslashes: readers of URLs differ in what they make of them.
 _ODD = re.compile(r"[\s\x00-\x20\x7f-\x9f\\]")
+# A host, in brackets if it holds colons, and a port.
+_PLACE = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([0-9]{0,5}))?")
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.I)
 # Names whose last label looks like a number are addresses to some readers (0x7f.1, 0177.0.0.1, 2130706433).
 _NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)\.?", re.I)
@@ -83,20 +85,22 @@ def read_url(text: str) -> Target:
         raise ValueError(f"after {scheme[1]}: there must be //")
     try:
         parts = urlsplit(text)
-        port = parts.port
     except ValueError as error:
         raise ValueError(f"the URL cannot be read: {error}") from None
     if "@" in parts.netloc:
         raise ValueError("the URL holds a user or a password before its host; leave them out")
-    raw = parts.netloc[: len(parts.netloc) - len(parts.netloc.rpartition("]")[2])] or parts.netloc.partition(":")[0]
-    host, address = _host(raw)
-    if port == 0:
-        raise ValueError("there is no port 0")
+    place = _PLACE.fullmatch(parts.netloc)
+    if not place:
+        raise ValueError(f"{parts.netloc!r} is no host with a port")
     name = scheme[1].lower()
+    host, address = _host(place[1])
+    port = int(place[2] or PORTS[name])
+    if not 0 < port < 1 << 16:
+        raise ValueError(f"there is no port {port}")
     shown = f"[{host}]" if isinstance(address, IPv6Address) else host
-    where = shown if port in (None, PORTS[name]) else f"{shown}:{port}"
+    where = shown if port == PORTS[name] else f"{shown}:{port}"
     url = f"{name}://{where}{_escaped(parts.path) or '/'}" + (f"?{_escaped(parts.query)}" if parts.query else "")
-    return Target(url, name, host, port or PORTS[name], address)
+    return Target(url, name, host, port, address)
 
 
 def _host(raw: str) -> tuple[str, Address | None]:
@@ -176,15 +180,23 @@ def check_url(url: str, resolve: Resolve | None = None, reach: Reach = PUBLIC) -
     return judge(target, reach, (resolve or look_up) if target.address is None else None)
 
 
+def is_local(host: str) -> bool:
+    """Whether a name means this machine by itself; no server for names is asked then (RFC 6761)."""
+    return host == "localhost" or host.endswith(".localhost")
+
+
 def judge(target: Target, reach: Reach = PUBLIC, resolve: Resolve | None = None) -> Verdict:
-    """Judge a URL that was read; see ``check_url``. Without ``resolve`` its host must be an address."""
+    """Judge a URL that was read; see ``check_url``. Without ``resolve`` the system is asked for what a name stands for."""
     listed = reach.lists(target.host, target.port)
     refused = Verdict(False, "", target.url, target.host, target.port)
-    if target.host == "localhost" or target.host.endswith(".localhost"):  # RFC 6761: never asked for
+    if target.address is not None:
+        if why := refusal(target.address, reach, listed=listed):
+            return msgspec.structs.replace(refused, reason=f"{target.host} is {why}.")
+        return msgspec.structs.replace(refused, allowed=True, addresses=(target.host,))
+    if is_local(target.host):
         given = ["127.0.0.1", "::1"]
-    elif target.address is not None:
-        given = [str(target.address)]
     else:
+        reach = PUBLIC  # a page that calls itself the user's own machine is none of the user's
         try:
             given = list((resolve or look_up)(target.host))
         except (OSError, UnicodeError) as error:
@@ -198,8 +210,7 @@ def judge(target: Target, reach: Reach = PUBLIC, resolve: Resolve | None = None)
         except ValueError:
             return msgspec.structs.replace(refused, reason=f"{target.host} stands for {text!r}, which is no address.")
         if why := refusal(address, reach, listed=listed):
-            shown = target.host if text == target.host else f"{target.host} stands for {text},"
-            return msgspec.structs.replace(refused, reason=f"{shown} is {why}." if shown == text else f"{shown} {why}.")
+            return msgspec.structs.replace(refused, reason=f"{target.host} stands for {text}, {why}.")
     return msgspec.structs.replace(refused, allowed=True, addresses=tuple(given))
 
 

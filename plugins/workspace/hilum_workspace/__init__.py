@@ -15,11 +15,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, ClassVar, NamedTuple
+from weakref import WeakValueDictionary
 
 import attrs
 import trio
 
-__all__ = ["Place", "Workspace", "WorkspaceError"]
+__all__ = ["Locks", "Place", "Workspace", "WorkspaceError"]
 
 _HAS_OPENAT = os.open in os.supports_dir_fd
 _FOLDER = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
@@ -212,6 +213,29 @@ class Workspace:
             raise self.error(message, code="E_FILE_NOT_FOUND", hint=hint) from None
         except OSError as error:
             raise self.error(f"{str(path)!r} cannot be used: {error.strerror or error}.") from None
+
+
+class Locks:
+    """Locks of files, so that tasks that change one file do it one after another. Two names of one file are one.
+
+    Args:
+        workspace: Where the files are.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._held: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
+
+    def of(self, paths: Iterable[object]) -> list[trio.Lock]:
+        """Give the locks of files, each once. Who takes them in this order never waits for one that waits for them."""
+        names = sorted({self._name(str(path)) for path in paths})
+        return [self._held.setdefault(name, trio.Lock()) for name in names]
+
+    def _name(self, path: str) -> str:
+        try:
+            return str(self._workspace.resolve(path))
+        except WorkspaceError:  # whoever uses it is told
+            return path
 
 
 def _real(path: Path) -> Path:

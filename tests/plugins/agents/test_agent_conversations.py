@@ -6,7 +6,8 @@ import pytest
 import trio
 from hilum import Profile, UsageError
 from hilum.events import ModelStarted, PluginEvent
-from hilum.testing import open_bench, pause
+from hilum.store import MemoryStore
+from hilum.testing import open_bench, pause, say
 from hilum_agents import runs
 from hilum_agents.runs import Runs, kept
 
@@ -128,3 +129,91 @@ async def test_an_agent_called_in_a_sentence_is_watched_and_remembers(tmp_path):
             assert (result["agent"], result["status"]) == ("explore", entry["agent"] and result["status"])
             said = str(kit.requests[0].messages)
             assert said.count("look around") == number + 1
+
+
+async def test_an_agent_works_in_one_session_at_a_time(tmp_path, autojump_clock):
+    """The other waits and says why, then goes on from what was said; nothing of either is lost."""
+    gate = trio.Event()
+    async with (
+        open_bench(runs, folder=tmp_path, answers=[pause(gate) + say("One.")]) as first,
+        open_bench(runs, folder=tmp_path, answers=["Two."]) as second,
+    ):
+        here, there = first.session.half(Runs), second.session.half(Runs)
+        one = here.begin(REVIEW, "The first thing.", keep=True)
+        await first.wait_for(ModelStarted)
+        other = there.begin(REVIEW, "The second thing.", keep=True)
+        await trio.sleep(3)
+        assert there.status(other)["status"] == "queued"
+        assert "another session" in there.status(other)["current_step"]
+        for refused in (there.clear, lambda name: kept.fork(second.session.workspace.root, "x", name)):
+            with pytest.raises(UsageError, match=r"another session|no conversation"):
+                refused("review")
+        gate.set()
+        await here.wait(one)
+        await there.wait(other)
+        said = str(second.requests[0].messages)
+        assert all(text in said for text in ("The first thing.", "One.", "The second thing."))
+        known = kept.load(second.session.workspace.root, "review")
+        assert len(known.messages) == 4
+
+
+async def test_what_was_cut_off_does_not_write_over_what_another_session_said_since(tmp_path):
+    """It ends, and says that its conversation is another's now."""
+    store = MemoryStore()
+    async with open_bench(runs, store=store, folder=tmp_path, answers=[pause(trio.Event())]) as kit:
+        one = kit.session.half(Runs).begin(REVIEW, "Work.", keep=True)
+        await kit.wait_for(ModelStarted)
+        cut_off = kit.session.id
+    async with open_bench(runs, store=store, folder=tmp_path, answers=["Elsewhere."]) as kit:
+        await ask(kit, REVIEW, "Meanwhile.")
+    async with open_bench(runs, store=store, folder=tmp_path, resume=cut_off, answers=["At last."]) as kit:
+        kit.session.resume()
+        assert (await kit.session.half(Runs).wait(one))["text"] == "At last."
+        logs = [event.data["message"] for event in kit.of(PluginEvent) if event.name == "agents.log"]
+        assert any("another session" in line for line in logs)
+        assert "Elsewhere." in str(kept.load(kit.session.workspace.root, "review").messages)
+
+
+async def test_a_sentence_that_calls_an_agent_waits_for_its_turn(bench):
+    """Where others fill the session, and where the agent is at work; the user is told."""
+    gate = trio.Event()
+    settings = {"scheduler.at_once": 1}
+    kit = await bench(hilum_agents, runs, hilum_files, settings=settings, answers=[pause(gate) + say("ok")] * 9)
+    half = kit.session.half(Runs)
+    first = half.begin(Profile("x"), "Work.")
+    run = await kit.start("@explore look around")
+    assert run.reply.endswith("Place 1 in the queue.")
+    again = await kit.start("@explore look again")
+    assert again.reply.endswith("Place 2 in the queue.")
+    assert [row["status"] for row in half.list()][1:] == ["queued", "queued"]
+    gate.set()
+    with kit.guard():
+        for row in half.list():
+            await half.wait(row["agent_id"])
+    assert half.list()[0]["agent_id"] == first
+    assert (await kit.start("@explore and now")).reply is None
+
+
+async def test_a_definition_that_changes_leaves_those_at_work_alone(tmp_path, home):
+    """What was started is held to what it began with; what begins then, to the new one."""
+    text = "---\nname: keeper\ndescription: Keeps.\ntools: {allow: [read]}\n---\nYou keep.\n"
+    path = tmp_path / "config" / "agents" / "keeper.md"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    environ = {"HILUM_CONFIG": str(tmp_path / "config"), "HOME": str(home)}
+    answers = [pause(trio.Event())] * 2
+    async with open_bench(
+        hilum_agents, runs, hilum_files, folder=tmp_path / "x", environ=environ, answers=answers
+    ) as kit:
+        half, agents = kit.session.half(Runs), kit.session.half(hilum_agents.Agents)
+        one = await half.start("keeper", "Work.")
+        await kit.wait_for(ModelStarted)
+        before = agents.of(kit.session.agents["keeper"])
+        path.write_text(text.replace("You keep.", "You guard it."))
+        other = await half.start("keeper", "Work on.")
+        assert agents.of(kit.session.agents["keeper"]) is before
+        half.stop(one)
+        await kit.wait_for(ModelStarted, after=kit.of(ModelStarted)[-1].seq)
+        assert agents.of(kit.session.agents["keeper"]).prompt.strip() == "You guard it."
+        half.stop(other)
+        await half.wait(other)

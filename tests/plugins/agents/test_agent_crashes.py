@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 from hilum import Profile, StoreError, tool
-from hilum.events import PluginEvent
+from hilum.events import PluginEvent, PromptQueued, RoundEnded
 from hilum.store import MemoryStore
 from hilum.testing import open_bench, pause, plugin, say, use
 from hilum_agents import runs
@@ -154,3 +154,56 @@ async def test_a_fault_in_following_ends_nothing(bench):
     half.scheduler._follow = fails
     assert (await half.wait(half.begin(REVIEW, "Look.")))["text"] == "Fine."
     assert any("a fault" in str(fault) for fault in kit.faults)
+
+
+async def background(folder, store, identity=""):
+    """One life of a session whose main agent has two tasks in the background; gives its id."""
+
+    async def answer(request):
+        await trio.lowlevel.checkpoint()
+        if request.agent != "main":
+            return use("act") if len(request.messages) == 1 else say("Found.")
+        if len(request.messages) == 1:
+            more = use("task", description="Look there", prompt="there", background=True)
+            return use("task", description="Look here", prompt="here", background=True) + more
+        return say("Good.")
+
+    answers = [answer] * 50
+    try:
+        async with open_bench(
+            runs, TOOLS, folder=folder, store=store, resume=identity, answers=answers, faults=True, patience=5
+        ) as kit:
+            identity, half = kit.session.id, kit.session.half(Runs)
+            main, journal = kit.session.agents["main"], kit.session.journal
+            half.resume()
+            if not kit.of(PromptQueued):
+                await kit.start("Go.")
+            with trio.move_on_after(5):
+                while journal.broken is None and (half.busy() or main.conversation.pending):  # noqa: ASYNC110 - all of it
+                    await trio.sleep(0.002)
+    except* StoreError:
+        pass
+    return identity
+
+
+@pytest.mark.parametrize("first", range(4))
+async def test_wherever_it_dies_the_owner_of_a_background_task_is_woken_exactly_once(tmp_path, first):
+    """It dies after any event, once; at the end each task has one result, of which the owner was told once."""
+    whole = MemoryStore()
+    total = len(await whole.read(await background(tmp_path, whole), 0, 10**6))
+    for point in range(4 + first, total, 4):
+        store = Dies()
+        store.room = point
+        identity = await background(tmp_path, store)
+        store.room = 10**9
+        await background(tmp_path, store, identity)
+        events = await store.read(identity, 0, 10**6)
+        ours = [event for event in events if isinstance(event, PluginEvent)]
+        begun = [event.data["agent_id"] for event in ours if event.name == "agents.queued"]
+        ended = [event.data for event in ours if event.name == "agents.result"]
+        assert len(begun) == 2, point
+        assert sorted(data["agent_id"] for data in ended) == sorted(begun), point
+        assert {data["status"] for data in ended} == {"completed"}, point
+        told = [event.text for event in events if isinstance(event, PromptQueued) and event.agent == "main"]
+        told += [note for event in events if isinstance(event, RoundEnded) for note in event.notes]
+        assert [sum(text.count(f"[agent {one}]") for text in told) for one in begun] == [1, 1], point

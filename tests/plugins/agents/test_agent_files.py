@@ -1,19 +1,23 @@
 """Agents' files: samples of every dialect and deviation, each read or reported with its line."""
 
+import json
 from pathlib import Path
 
 import pytest
-from hilum import Profile, ToolFilter, Workspace
+from hilum import AssistantMessage, Profile, Text, ToolFilter, Workspace
 from hilum_agents import load_definition
+from hilum_agents.answers import check
 from hilum_agents.definitions import Permission, judge
-from hilum_agents.definitions.catalog import BUILTIN
 from hilum_agents.definitions.loading import MOST_PROMPT
+from hilum_agents.definitions.permissions import judge_reach
+from hilum_agents.places import BUILTIN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 SEARCH = ("search_files", "glob_search", "list_directory")
 EDIT = ("edit_file", "multi_edit")
 SHELL = ("run_terminal_cmd", "list_services", "read_service", "write_service", "stop_service")
+START = ("task", "handover", "get_agent_result")
 HEAD = "name: a\ndescription: d\n"
 
 
@@ -61,12 +65,13 @@ def test_own_dialect_is_read_whole(load):
     assert (found.model, found.version, found.kind, found.servers, found.skills) == (
         "fast", "1.0.0", "hilum", ("docs",), ("pdf",),
     )  # fmt: skip
-    assert found.tools == ToolFilter(("read_file", "search_files", "mcp__docs__*"), ("write", "web_fetch")[:1])
+    assert found.tools == ToolFilter(("read_file", "search_files", "docs__*", "use_skill"), ("write",))
     assert found.permissions == (
         Permission("ask", "web_fetch"), Permission("deny", "run_terminal_cmd", "git push *"),
     )  # fmt: skip
     assert not found.problems
-    assert found.profile() == Profile("code_review", "Do it.", "fast", found.tools, 5, 30, 9000)
+    prompt = "Do it.\n\nSkills for your work: pdf. Read each with use_skill before it is needed."
+    assert found.profile() == Profile("code_review", prompt, "fast", found.tools, 5, 30, 9000)
 
 
 def test_limits_have_defaults(load):
@@ -83,8 +88,10 @@ def test_limits_have_defaults(load):
         ("tools: [Read, Glob, LS]", ("read_file", "glob_search", "list_directory"), ""),
         ("tools:\n  - Read\n  - Edit", ("read_file", *EDIT), ""), ("tools:\n  - Read, Grep", ("read_file", "search_files"), ""),
         ("tools: Bash", SHELL, ""), ("tools: Bash, BashOutput", SHELL, ""), ("tools: TodoWrite", ("todo_write",), ""),
-        ("tools: WebFetch, WebSearch", ("web_fetch", "web_search"), ""), ("tools: mcp__gh__issue", ("mcp__gh__issue",), ""),
-        ("tools: mcp__gh", ("mcp__gh__*",), ""), ("tools: Task", ("task",), ""), ("tools: Agent(x, y)", ("task",), ""),
+        ("tools: WebFetch, WebSearch", ("web_fetch", "web_search"), ""), ("tools: mcp__gh__issue", ("gh__issue",), ""),
+        ("tools: mcp__gh, a__b", ("gh__*", "a__b"), ""), ("tools: Task", START, ""), ("tools: Agent(x, y)", START, ""),
+        ("tools: Read, Aaa, Bbb", ("read_file", "Aaa", "Bbb"), "The tools 'Aaa', 'Bbb' are not known; they count"),
+        ("tools: Read\nskills: [pdf]", ("read_file", "use_skill"), ""), ("skills: [pdf]\ntools:\n- '*'", None, ""),
         ("tools: Read, Frobnicate", ("read_file", "Frobnicate"), "'Frobnicate' is not known"),
         ("tools: NotebookEdit", (), "nothing that does"), ("tools: [Read, {a: b}]", ("read_file",), "must be a list of names"),
         ("allowed-tools: Read", ("read_file",), "is taken for it"),
@@ -102,22 +109,179 @@ def test_tools_of_claude_code(load, tools, allow, warning):
 def test_sub_agents_are_limited(load):
     assert load(HEAD + "tools: Task(explore), Agent(review), Read").agents == ("explore", "review")
     assert load(HEAD + "tools: Task").agents is None
+    assert load(HEAD + "tools: Task(explore), Task").agents is None
+    assert load(HEAD + "tools: Task, Task(explore)").agents is None
+
+
+@pytest.mark.parametrize(
+    ("front", "place", "tool", "arguments", "refused"),
+    [
+        ("tools: Task(explore, sec-*)", "claude", "handover", {"agent": "Explore"}, False),
+        ("tools: Task(explore, sec-*)", "claude", "handover", {"agent": "sec-web"}, False),
+        ("tools: Task(explore, sec-*)", "claude", "handover", {"agent": "review"}, True),
+        ("tools: Task(explore)", "claude", "task", {"prompt": "x"}, True),
+        ("tools: Task(explore, general-purpose)", "claude", "task", {"prompt": "x"}, False),
+        ("tools: Task", "claude", "handover", {"agent": "review"}, False),
+        ("disallowedTools: Task(review)", "claude", "handover", {"agent": "review"}, True),
+        ("disallowedTools: Task(review)", "claude", "handover", {"agent": "explore"}, False),
+        ("permission: {task: {'*': deny, 'doc*': allow}}", "opencode", "handover", {"agent": "docs"}, False),
+        ("permission: {task: {'*': deny, 'doc*': allow}}", "opencode", "handover", {"agent": "review"}, True),
+        ("permission: {task: {'*': deny, 'doc*': allow}}", "opencode", "task", {"prompt": "x"}, True),
+        ("permission: {skill: {'*': deny, pdf: allow}}", "opencode", "use_skill", {"name": "pdf"}, False),
+        ("permission: {skill: {'*': deny, pdf: allow}}", "opencode", "use_skill", {"name": "xls"}, True),
+        ("skills: [pdf]", "claude", "use_skill", {"name": "PDF "}, False),
+        ("skills: [pdf]", "claude", "use_skill", {"name": "xls"}, True),
+        ("skills: []", "claude", "use_skill", {"name": "xls"}, True),
+        ("skills:", "claude", "use_skill", {"name": "xls"}, False),
+        ("skills: [pdf]", "claude", "use_skill", {}, True),
+        ("skills: [pdf]", "claude", "handover", {"agent": "review"}, False),
+    ],
+)  # fmt: skip
+def test_agents_and_skills_that_are_named_hold(load, tmp_path, front, place, tool, arguments, refused):
+    found = load(HEAD + front, place=f".{place}/agents/a.md")
+    given = json.dumps(arguments)
+    verdict = judge_reach(found.agents, found.skills, tool, given)
+    verdict = verdict or judge(found.permissions, tool, given, Workspace(tmp_path))
+    assert (verdict is not None and verdict.kind == "deny") == refused
+
+
+def test_skills_are_told_to_the_agent(load):
+    assert "Skills for your work: pdf, xls." in load(HEAD + "skills: pdf, xls").profile().prompt
+    assert load(HEAD).profile().prompt == "Do it."
+
+
+def test_servers_that_a_file_describes_are_kept(load):
+    found = load(HEAD + "mcpServers:\n  - docs\n  - gh: {command: gh-mcp, args: [serve]}")
+    assert found.servers == ("docs", "gh")
+    assert found.own_servers == {"gh": {"command": "gh-mcp", "args": ["serve"]}}
+
+
+@pytest.mark.parametrize(
+    ("front", "line", "message"),
+    [
+        ("capabilities:\n  restricted_tools: [Bash]", 4, "capabilities.restricted_tools: nothing is held to this"),
+        ("forbidden_paths: [secrets]", 4, "forbidden_paths: nothing is held to this"),
+        ("metadata:\n  tags: [a]", 0, ""), ("allowed_tools: Read", 4, "is taken for it"),
+    ],
+)  # fmt: skip
+def test_what_looks_like_a_restriction_and_is_none_is_told(load, front, line, message):
+    found = load(HEAD + front)
+    assert [(each.line, message in each.message) for each in found.problems] == ([(line, True)] if line else [])
+
+
+CODEX = """\
+name = "scout"
+description = "Reads."
+model = "gpt-5.5"
+sandbox_mode = "read-only"
+developer_instructions = \"\"\"
+You scout.
+\"\"\"
+[mcp_servers.docs]
+command = "docs-mcp"
+"""
+
+
+def test_agents_of_codex(tmp_path):
+    file = tmp_path / ".codex/agents/other.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(CODEX)
+    found = load_definition(file)
+    assert (found.name, found.kind, found.model, found.prompt) == ("scout", "codex", "openai/gpt-5.5", "You scout.")
+    assert found.tools.deny == ("write",)
+    assert found.permissions == (Permission("ask", "run_terminal_cmd"),)
+    assert found.own_servers == {"docs": {"command": "docs-mcp"}}
+    assert [each.line for each in found.problems] == [8]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ('name = "a"\ndescription = oops\n', 2, "not TOML"), ("name = \"a\"\ndescription = 'd'\n", 1, "no prompt"),
+        ("developer_instructions = ''\nname = 'a'\ndescription = 'd'", 1, "developer_instructions are empty"),
+        ("", 1, "no fields"),
+    ],
+)  # fmt: skip
+def test_codex_files_that_do_not_load_say_why(tmp_path, text, line, why):
+    (tmp_path / "a.toml").write_text(text)
+    found = load_definition(tmp_path / "a.toml")
+    assert why in found.error
+    assert any(each.fatal and each.line == line for each in found.problems), told(found)
+
+
+# --- forms of answers ---------------------------------------------------------------------------------------------------
+
+FORM = """\
+answer:
+  summary: text
+  verdict: pass | fail
+  problems:
+    - file: path
+      line: line
+      note?: text
+"""
+
+
+def test_a_form_of_ones_own_is_told_to_the_model(load):
+    found = load(HEAD + FORM)
+    assert not found.problems
+    prompt = found.profile().prompt
+    assert '"verdict": "pass" or "fail"' in prompt
+    assert '"line": number of a line in that file, "note": text (may be missing)' in prompt
+    assert load(HEAD + FORM, "End with:\n```json\n{}\n```").profile().prompt.count("```json") == 1
+    assert '"severity": "critical" or' in load(HEAD + "answer: review").profile().prompt
+
+
+@pytest.mark.parametrize(
+    ("form", "why"),
+    [
+        ("{summary: poem}", "summary is 'poem'"), ("{a: []}", "a must be a list with one entry"),
+        ("{a: [text, text]}", "one entry"), ("{a: {}}", "a names nothing"), ("{}", "it names nothing"),
+        ("{'a b': text}", "is no name"), ("{a: {b: poem}}", "a.b is"),
+        ("{a: text, 'a?': text}", "stands twice"),
+        ("{a: {b: {c: {d: {e: {f: text}}}}}}", "5 deep"), ("{a: [[text]]}", "list of lists"),
+    ],
+)  # fmt: skip
+def test_a_form_that_cannot_be_used_is_told(load, form, why):
+    found = load(HEAD + f"answer: {form}")
+    assert found.form is None
+    assert why in told(found)
+    assert found.problems[0].line == 4
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ('{"summary": "s", "verdict": "pass", "problems": []}', ""),
+        ('{"summary": "s", "verdict": "pass", "problems": [{"file": "a.py", "line": 2}]}', ""),
+        ('{"summary": "s", "verdict": "perhaps", "problems": []}', "Invalid enum value 'perhaps'"),
+        ('{"verdict": "pass", "problems": []}', "missing required field `summary`"),
+        ('{"summary": "s", "verdict": "pass", "problems": [{"file": "a.py", "line": 9}]}', "no line 9"),
+        ('{"summary": "s", "verdict": "pass", "problems": [{"file": "b.py", "line": 1}]}', "no file 'b.py'"),
+    ],
+)  # fmt: skip
+def test_a_form_of_ones_own_is_checked(load, tmp_path, answer, why):
+    (tmp_path / "a.py").write_text("x = 1\ny = 2\n")
+    message = AssistantMessage((Text(f"Done.\n```json\n{answer}\n```"),))
+    found = check(load(HEAD + FORM).form, [message], Workspace(tmp_path))
+    assert why in found
+    assert bool(why) == bool(found)
 
 
 @pytest.mark.parametrize(
     ("place", "front", "allow", "deny"),
     [
         (".gemini/agents/a.md", "tools: [read_file, run_shell_command, replace]", ("read_file", *SHELL, *EDIT), ()),
-        (".gemini/agents/a.md", "tools: [mcp_*]", ("mcp__*",), ()),
-        (".gemini/agents/a.md", "tools: [mcp_gh_*]", ("mcp__gh__*",), ()),
-        (".gemini/agents/a.md", "tools: [mcp_a_b_c]", ("mcp__a__b_c", "mcp__a_b__c"), ()),
+        (".gemini/agents/a.md", "tools: [mcp_*]", ("*__*",), ()),
+        (".gemini/agents/a.md", "tools: [mcp_gh_*]", ("gh__*",), ()),
+        (".gemini/agents/a.md", "tools: [mcp_a_b_c]", ("a__b_c", "a_b__c"), ()),
         (".opencode/agents/a.md", "tools: {write: false, bash: false}", None, ("write_file", "delete_file", *SHELL)),
         (".opencode/agents/a.md", "tools: {'*': false, read: true}", ("read_file",), ()),
-        (".opencode/agents/a.md", "tools: {gh_*: false}", None, ("mcp__gh__*",)),
+        (".opencode/agents/a.md", "tools: {gh_*: false}", None, ("gh__*",)),
         (".opencode/agents/a.md", "permission: {edit: deny}", None, ("write_file", *EDIT, "delete_file")),
         (".github/agents/a.agent.md", "tools: [read, search]", ("read_file", *SEARCH), ()),
         (".github/agents/a.agent.md", "tools: [edit]", ("write_file", *EDIT, "delete_file"), ()),
-        (".github/agents/a.agent.md", "tools: ['gh/*', 'gh/list']", ("mcp__gh__*", "mcp__gh__list"), ()),
+        (".github/agents/a.agent.md", "tools: ['gh/*', 'gh/list']", ("gh__*", "gh__list"), ()),
         (".github/agents/a.agent.md", "tools: ['search/codebase', 'edit/editFiles']",
          ("search_files", "glob_search", "list_directory", "write_file", *EDIT, "delete_file"), ()),
         (".github/agents/a.agent.md", "tools: []", (), ()),
@@ -231,8 +395,6 @@ def test_limits_of_other_programs(load):
 
 
 def verdict(load, tmp_path, front, tool, place=".claude/agents/a.md", **arguments):
-    import json
-
     found = judge(load(HEAD + front, place=place).permissions, tool, json.dumps(arguments), Workspace(tmp_path))
     return found.kind if found else None
 
@@ -272,7 +434,8 @@ def test_permissions_narrow_paths(load, tmp_path):
 SAMPLES = [
     OWN, HEAD + "tools: Read, Bash(git:*)\nmodel: sonnet", HEAD + "tools: {write: false}\npermission: {bash: {'*': ask}}",
     HEAD + "tools: ['*']\nmodel: [GPT-5]\nhandoffs: [{label: x}]", HEAD + "kind: local\ntools: [mcp_*]\ntimeout_mins: 5",
-    HEAD + "mcpServers: [a, {b: {command: c}}]\nskills: x, y", HEAD + "description: a: b\ntools:\n  - Read\n - Grep",
+    HEAD + "mcpServers: [a, {b: {command: c}}]\nskills: x, y", HEAD + FORM, CODEX,
+    HEAD + "description: a: b\ntools:\n  - Read\n - Grep",
 ]  # fmt: skip
 PLACES = [
     ".claude/agents/a.md",
@@ -280,6 +443,8 @@ PLACES = [
     ".opencode/agents/a.md",
     ".github/agents/a.agent.md",
     ".hilum/agents/a.md",
+    ".cursor/agents/a.md",
+    ".codex/agents/a.toml",
 ]
 
 
@@ -319,7 +484,7 @@ def test_values_of_any_shape_are_taken(value):
     from hilum_agents.definitions.fitting import fit_tools
     from hilum_frontmatter import Document
 
-    for key in ("tools", "disallowedTools", "permission", "permissions", "model", "permissionMode"):
+    for key in ("tools", "skills", "disallowedTools", "permission", "permissions", "model", "permissionMode"):
         for dialect in ("hilum", "claude", "gemini", "opencode", "copilot"):
             problems = []
             fit_tools(Document({key: value}, "", 1), dialect, lambda key, message, into=problems: into.append(message))

@@ -1,12 +1,14 @@
 """Agents that run side by side: started, queued, watched, stopped, and every result kept."""
 
 from collections import Counter
+from pathlib import Path
 
 import hilum_files
+import hilum_shell
 import pytest
 import trio
 from hilum import Profile, UsageError, tool
-from hilum.events import ApprovalAsked, CallStarted, ErrorRaised, ModelStarted, PluginEvent
+from hilum.events import ApprovalAsked, CallStarted, Delta, ErrorRaised, ModelStarted, PluginEvent
 from hilum.testing import pause, plugin, say, use
 from hilum_agents import runs
 from hilum_agents.runs import Runs
@@ -226,3 +228,97 @@ async def test_a_task_for_an_agent_is_no_command(bench):
     result = await half(kit).wait(half(kit).begin(REVIEW, "@review /agents delete review"))
     assert result["text"] == "I read it."
     assert (await kit.run("x")).text == "A command!"
+
+
+async def test_one_is_retried_once(bench):
+    """A second retry would do the work twice: it names the first."""
+    kit = await bench(runs, answers=[RuntimeError("boom"), "Done."])
+    identity = half(kit).begin(REVIEW, "Count.")
+    await half(kit).wait(identity)
+    errors = []
+
+    async def retry():
+        try:
+            await half(kit).retry(identity)
+        except UsageError as error:
+            errors.append(str(error))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(retry)
+        nursery.start_soon(retry)
+    again = half(kit).list()[1]["agent_id"]
+    assert [again in text for text in errors] == [True]
+    assert (await half(kit).wait(again))["status"] == "completed"
+    with pytest.raises(UsageError, match="completed"):
+        await half(kit).retry(identity)
+
+
+async def test_an_agent_cannot_hand_over_to_itself(bench):
+    """Nor does what it says call anybody."""
+    import hilum_agents
+
+    answers = [use("handover", agent="doc", brief="@doc go on"), "@doc do it all again."]
+    kit = await bench(hilum_agents, runs, hilum_files, answers=answers)
+    result = await half(kit).wait(half(kit).begin(Profile("doc"), "@doc write.", keep=True))
+    assert (kit.result("handover").code, len(half(kit).list())) == ("E_BAD_ARGS", 1)
+    assert result["turns"] == 2
+
+
+@pytest.mark.parametrize("jump", [-86_400.0, 86_400.0])
+async def test_a_clock_that_jumps_changes_no_duration_and_no_timeout(bench, autojump_clock, monkeypatch, jump):
+    """The wall's is set by a day while agents run."""
+    import time
+
+    real, off = time.time, [0.0]
+    monkeypatch.setattr("time.time", lambda: real() + off[0])
+
+    def answer(request):
+        return pause(10.0) + say("ok") if request.agent.startswith("review") else pause(trio.Event())
+
+    kit = await bench(runs, answers=[answer] * 2)
+    fine, late = half(kit).begin(REVIEW, "Look."), half(kit).begin(Profile("x"), "Wait.", timeout=20)
+    await trio.sleep(5)
+    off[0] = jump
+    began = trio.current_time()
+    results = [await half(kit).wait(one) for one in (fine, late)]
+    assert [result["status"] for result in results] == ["completed", "timed_out"]
+    assert [result["seconds"] for result in results] == pytest.approx([10, 20], abs=0.5)
+    assert trio.current_time() - began == pytest.approx(15, abs=0.5)
+    for one in (fine, late):
+        shares = [data["progress"] for data in told(kit, "status", one)]
+        assert shares == sorted(shares)
+        assert len(shares) >= 8
+
+
+STUBBORN = """trap '' TERM INT HUP
+echo $$ >>pids
+( setsid bash -c 'trap "" TERM INT HUP; echo $$ >>pids; echo up; while :; do sleep 30; done' & ) &
+while :; do sleep 30; done
+"""
+
+
+def alive(pid):
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+async def test_a_stop_ends_the_most_stubborn_processes(bench):
+    """Ignored signals, a session of its own, a double fork, and a second stop meanwhile: nothing is left at the result."""
+    kit = await bench(runs, hilum_shell, answers=[use("run_terminal_cmd", command=STUBBORN)])
+    identity = half(kit).begin(REVIEW, "Work.")
+    seen = ""
+    with kit.guard():
+        async for item in kit.session.events(deltas=True):
+            seen += item.text if isinstance(item, Delta) else ""
+            if "up" in seen:
+                break
+        half(kit).stop(identity)
+        await trio.lowlevel.checkpoint()
+        half(kit).stop(identity)
+        assert (await half(kit).wait(identity))["status"] == "stopped"
+    pids = (Path(kit.session.workspace.root) / "pids").read_text().split()
+    assert [pid for pid in pids if alive(pid)] == []
+    assert len(pids) == 2

@@ -70,6 +70,21 @@ def test_a_project_shadows_a_user_and_a_user_what_is_built_in(tmp_path):
     assert not look(root, folders=False).get("theirs")
 
 
+def test_folders_of_other_programs_are_looked_into(tmp_path):
+    root = tmp_path / "project"
+    for folder in (".cursor/agents", ".gemini/agents", ".opencode/agent", ".github/agents"):
+        write(root / folder, **{folder.split("/")[0].strip("."): "---\ndescription: d\n---\nDo it.\n"})
+    write(root / ".github/chatmodes", **{"plan.chatmode": "---\ndescription: d\n---\nDo it.\n"})
+    (root / ".codex/agents").mkdir(parents=True)
+    (root / ".codex/agents/scout.toml").write_text('description = "d"\ndeveloper_instructions = "Do it."\n')
+    (root / ".codex/agents/notes.md").write_text("No agent.")
+    found = {each.definition.name: each.definition.kind for each in look(root).entries if each.source != "built in"}
+    assert found == {
+        "cursor": "cursor", "gemini": "gemini", "opencode": "opencode", "github": "copilot", "plan": "copilot",
+        "scout": "codex",
+    }  # fmt: skip
+
+
 def test_a_link_out_of_a_project_is_not_followed(tmp_path):
     write(tmp_path / "elsewhere", evil=agent("evil"))
     root = tmp_path / "project"
@@ -162,6 +177,30 @@ async def test_permissions_hold_at_the_call(opened):
         assert [each.result.code for each in bench.of(CallDone)] == ["E_DENIED", ""]
         assert (bench.workspace / "docs/x").exists()
         assert not (bench.workspace / "src/x").exists()
+
+
+async def test_agents_and_skills_that_are_named_hold_at_the_call(opened):
+    answers = [
+        [use("handover", agent="review", brief="look"), use("task", description="a b c", prompt="go")],
+        "Could not.",
+    ]
+    async with opened(hilum_agents.runs, user={"helper": agent("helper", "tools: Agent(explore), Read")},
+                      answers=answers) as bench:  # fmt: skip
+        await bench.run("@helper get it reviewed")
+        assert [each.result.code for each in bench.of(CallDone)] == ["E_DENIED", "E_DENIED"]
+        assert "names the agents it may start: explore" in bench.of(CallDone)[0].result.text
+        assert set(bench.session.agents) == {"main", "helper"}
+
+
+async def test_a_form_of_ones_own_is_asked_for_again(opened):
+    front = "answer: {verdict: pass | fail, files: [path]}"
+    answers = ["All is well.", block(verdict="pass", files=["b.py"]), block(verdict="pass", files=["a.py"])]
+    async with opened(user={"helper": agent("helper", front)}, files={"a.py": "x = 1\n"}, answers=answers) as bench:
+        assert (await bench.run("@helper check")).state == "completed"
+        told = objections(bench)
+        assert "no ```json block at its end; one with verdict, files" in told
+        assert "no file 'b.py'" in told
+        assert any('"verdict": "pass" or "fail"' in layer.text for layer in bench.requests[0].layers)
 
 
 async def test_permissions_hold_for_an_agent_that_nobody_called_in_this_process(opened):
@@ -276,6 +315,31 @@ async def test_refactor_proposes_first_and_acts_once_confirmed(opened):
         assert ended.state == "completed"
         assert [each.result.code for each in bench.of(CallDone)] == ["E_DENIED", "", ""]
         assert (bench.workspace / "b.py").exists()
+
+
+async def test_three_scenarios_have_three_names_and_the_run_is_told_as_it_was(opened):
+    source = "def test_normal(): pass\ndef test_boundary(): pass\ndef test_error(): pass\n"
+    unnamed = [{"name": "", "kind": kind} for kind in ("normal", "boundary", "error")]
+    named = [{"name": f"test_{each['kind']}", "kind": each["kind"]} for each in unnamed]
+    run = {"summary": "s", "files": ["test_a.py"], "command": "echo 3 passed", "failed": 0}
+    answers = [
+        use("write_file", path="test_a.py", content=source), use("run_terminal_cmd", command="echo 3 passed"),
+        block(**run, passed=30, scenarios=unnamed), block(**run, passed=3, scenarios=named),
+    ]  # fmt: skip
+    async with opened(hilum_shell, answers=answers) as bench:
+        assert (await bench.run("@test a.py")).state == "completed"
+        told = objections(bench)
+        assert "There are 0 scenarios with a name of their own" in told
+        assert "the last run printed: 3 passed" in told
+
+
+async def test_numbers_of_any_length_are_read(opened):
+    files = [{"path": "a.py", "why": "w", "lines": "9" * 6_000}]
+    right = [{"path": "a.py", "why": "w", "lines": "1"}]
+    answers = [block(summary="s", files=files), "```\nx = 1\n```\n" + block(summary="s", files=right)]
+    async with opened(files={"a.py": "x = 1\n"}, answers=answers) as bench:
+        assert (await bench.run("@explore find x")).state == "completed"
+        assert "there is no line 999999999" in objections(bench)
 
 
 # --- /agents ------------------------------------------------------------------------------------------------------------

@@ -66,6 +66,26 @@ def test_create_info_validate_delete(run, tmp_path):
     assert not file.exists()
 
 
+def test_a_title_is_enough_where_nobody_can_be_asked(run, tmp_path):
+    assert run("create", "code_review", "--title", "Code Reviewer", "--model", "gemini-2.5-pro")[0] == 0
+    found = load_definition(tmp_path / "project/.hilum/agents/code_review.md")
+    assert (found.title, found.description, found.version) == ("Code Reviewer", "Code Reviewer", "1.0.0")
+    assert (found.fields["kind"], found.fields["scope"]) == ("agent", "project")
+
+
+def test_info_shows_what_holds_and_what_is_not_used(run, tmp_path):
+    file = tmp_path / "project/.claude/agents/x.md"
+    file.parent.mkdir(parents=True)
+    front = "name: x\ndescription: d\ncolor: red\ntemperature: 0.1\nskills: [pdf]\nanswer: {verdict: a | b}"
+    file.write_text(f"---\n{front}\nmcpServers: {{gh: {{command: c}}}}\n---\nDo it.\n")
+    text = run("info", "x")[1]
+    assert "not used:           color, temperature\n" in text
+    assert "answer:             verdict\n" in text
+    data = json.loads(run("info", "x", "--json")[1])
+    assert data["own_servers"] == {"gh": {"command": "c"}}
+    assert (data["skills"], data["answer"], data["unused"]) == (["pdf"], {"verdict": "a | b"}, ["color", "temperature"])
+
+
 def test_what_is_there_is_not_overwritten(run):
     run("create", "x", "--description", "d", "--scope", "global")
     with pytest.raises(UsageError, match="already"):
@@ -78,6 +98,10 @@ def test_what_is_there_is_not_overwritten(run):
         (["create"], "needs a name"),
         (["create", "x"], "needs --description"),
         (["create", "X Y", "--description", "d"], "no name"),
+        (["create", "main", "--description", "d"], "cannot be called 'main'"),
+        (["create", "readme", "--description", "d"], "cannot be called 'readme'"),
+        (["create", "x-", "--description", "d"], "cannot be called 'x-'"),
+        (["run", "reveiw", "look"], "no agent 'reveiw'"),
         (["info", "reveiw"], "no agent"),
         (["frob"], "no action"),
         (["delete", "review", "--yes"], "built in"),

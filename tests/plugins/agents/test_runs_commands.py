@@ -61,3 +61,15 @@ async def test_another_process_can_ask_for_a_stop(bench, autojump_clock):
     stop_file(identity).touch()
     assert (await half.wait(identity))["status"] == "stopped"
     assert not stop_file(identity).exists()
+
+
+async def test_a_conversation_is_forked(bench):
+    """The other goes on from it; a second time is refused."""
+    kit = await bench(hilum_agents, runs, hilum_files, answers=["One.", "Two."])
+    half = kit.session.half(Runs)
+    await half.wait(half.begin(Profile("explore"), "Hello.", keep=True))
+    assert "review goes on" in await do(kit, "fork", "explore", "review")
+    await half.wait(half.begin(Profile("review"), "And you.", keep=True))
+    assert "Hello." in str(kit.requests[1].messages)
+    with pytest.raises(UsageError, match="already"):
+        await do(kit, "fork", "explore", "review")

@@ -123,6 +123,36 @@ async def test_recent_edits_of_open_files_are_not_sent_twice(opened, put, ask) -
     assert sent.text.count("line 7\n") == 1
 
 
+async def test_what_did_not_fit_is_not_taken_for_sent(opened, put, ask) -> None:
+    """A search still finds lines of a file whose head had no room; where the head was sent, it adds none of them."""
+    wide = "".join(f"value_{number} = {'x' * 120}\n" for number in range(49)) + "some_name = 1\n"
+    put({"a.py": wide, "b.py": "b = 1\n"})
+    for tokens, tags in (
+        (1_500, ["recently_edited", "search_result"]),
+        (9_000, ["recently_edited", "recently_edited"]),
+    ):
+        async with opened(settings={"context.tokens": tokens}) as bench:
+            sent = await ask(bench, "Where is some_name?", recent_edits=[{"path": "a.py"}, {"path": "b.py"}])
+        assert [tag for tag, *_ in sent.blocks] == tags
+        assert sent.text.count("some_name = 1") == 1
+        assert sent.left_out == ({"a.py": "no tokens are left for it"} if tokens == 1_500 else {})
+
+
+async def test_an_open_file_is_not_sent_again_because_its_cursor_had_no_room(opened, put, ask) -> None:
+    """What was sent of it stands."""
+    wide = "".join(f"{number} {'x ' * 100}\n" for number in range(1, 400))
+    put({"a.txt": wide})
+    async with opened(settings={"context.tokens": 4_000}) as bench:
+        sent = await ask(
+            bench,
+            open_files=[{"path": "a.txt"}],
+            cursor={"path": "a.txt", "line": 300},
+            recent_edits=[{"path": "a.txt"}],
+        )
+    assert [tag for tag, *_ in sent.blocks] == ["open_file"]
+    assert sent.left_out == {"a.txt": "no tokens are left for it"}
+
+
 @pytest.mark.parametrize("lines", [5_000, 1_000_000])
 async def test_a_long_file_is_cut_and_its_cursor_is_found(opened, put, ask, lines: int) -> None:
     """The head within its budget, with how to read on; the cursor's lines from where they are."""

@@ -119,9 +119,18 @@ def test_any_text_is_read(noise, fence):
 
 @SLOW
 @given(st.binary(max_size=300))
-def test_any_bytes_are_read(data):
-    read(data)
-    read(b"---\n" + data + b"\n---\n")
+def test_bytes_that_are_text_are_read_as_that_text_and_others_are_told(data):
+    for whole in (data, b"---\n" + data + b"\n---\n"):
+        document = read(whole)
+        try:
+            text = whole.decode()
+        except UnicodeDecodeError:
+            assert document.problems
+            continue
+        if "\0" in text:  # perhaps of an encoding with two bytes a letter
+            assert document.problems
+        else:
+            assert document == read(text)
 
 
 def test_a_good_file_with_random_bytes_changed_keeps_its_other_keys():

@@ -180,7 +180,7 @@ async def test_rules_for_other_tools_are_matched_against_named_arguments(bench, 
         """Fetch."""
         return "got it"
 
-    @tool(risk="network", name="mcp__tracker__close")
+    @tool(risk="network", name="tracker__close")
     def close(number: int) -> str:
         """Close."""
         return "closed"
@@ -190,7 +190,7 @@ async def test_rules_for_other_tools_are_matched_against_named_arguments(bench, 
         kit, allow=["fetch(url=https://*.python.org/**, method=GET)", "mcp__tracker__*"], deny=["fetch(method=DELETE)"]
     )
     assert (await kit.call("fetch", url="https://docs.python.org/3/")).text == "got it"
-    assert (await kit.call("mcp__tracker__close", number=1)).text == "closed"
+    assert (await kit.call("tracker__close", number=1)).text == "closed"
     assert (await kit.call("fetch", url="https://docs.python.org/3/", method="delete")).code == E_DENIED
     for url in (
         "https://docs.python.org.evil.com/",

@@ -3,12 +3,12 @@
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pluggy
 import pytest
 import trio
-from hilum_hooks import Fault, HookError, Lifespans, Table, open_nursery, specifier
+from hilum_hooks import Fault, HookError, Lifespans, Manager, Table, open_nursery, specifier
 
 hookspec, hookimpl = specifier("tea"), pluggy.HookimplMarker("tea")
 README = Path(__file__).resolve().parents[3] / "plugins" / "hooks" / "README.md"
@@ -125,3 +125,17 @@ async def test_a_lifespan_that_crashes_is_told_and_ends_alone():
             await lifespans.close()
     assert closed == ["unsteady"]
     assert told == [("b", "it fell")]
+
+
+def test_the_manager_finds_what_a_module_marks_and_checks_it():
+    """Other names in it are passed over; what does not fit its specification is refused, as by pluggy itself."""
+    manager, specs, module = Manager("tea"), ModuleType("specs"), ModuleType("plugin")
+    specs.pour = hookspec(shape="gather", fault="cold")(lambda cup: None)
+    manager.add_hookspecs(specs)
+    module.pour, module.other = hookimpl(lambda cup: cup), object()
+    manager.register(module)
+    assert [impl.function for impl in manager.hook.pour.get_hookimpls()] == [module.pour]
+    wrong = ModuleType("wrong")
+    wrong.pour = hookimpl(lambda saucer: saucer)
+    with pytest.raises(pluggy.PluginValidationError):
+        manager.register(wrong)

@@ -252,6 +252,36 @@ def test_none_is_forgotten_where_one_is_unknown(memories) -> None:
     assert texts(memories) == ["Stay."]
 
 
+def is_sound(path) -> bool:
+    """Whether the index says what the memories say; SQLite complains if not."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO found (found, rank) VALUES ('integrity-check', 1)")
+    return True
+
+
+def test_a_memory_is_forgotten_together_with_what_it_replaced_by_its_own_number(memories, path) -> None:
+    """It goes once: the index would be damaged by a second time, and the file with it."""
+    old, new = add(memories, "Python 3.11 is used"), add(memories, "Python 3.12 is used")
+    add(memories, "Python is a snake")
+    assert [one.id for one in memories.history(new)] == [old]
+    assert [one.id for one in memories.forget([new, old, new])] == [new, old]
+    assert found(memories, "python") == ["Python is a snake"]
+    assert is_sound(path)
+
+
+def test_the_index_is_sound_after_what_is_old_and_what_it_replaced_went_at_once(path) -> None:
+    """Both for reasons of their own."""
+    now = [0.0]
+    memories = Memories(path, keep_days=200.0, clock=lambda: now[0])
+    for number in range(3):
+        add(memories, f"The version is {number}.", origin="run")
+    now[0] = 201 * DAY
+    add(memories, "Another version of the story")
+    assert [one.text for one in memories.all([HERE], replaced=True)] == ["Another version of the story"]
+    assert found(memories, "version") == ["Another version of the story"]
+    assert is_sound(path)
+
+
 def test_without_full_text_search_forgetting_is_as_thorough(memories, path, monkeypatch) -> None:
     """The index of another Python is emptied, and made anew when that one writes again."""
     id = add(memories, "Quetzalcoatl is the boss")
@@ -333,6 +363,7 @@ def folder(path) -> None:
         (torn, "is damaged"),
         (garbled, "is damaged"),
         (folder, "cannot be used"),
+        (os.mkfifo, "is not a file of memories: it is a pipe"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_told_and_not_touched(path, make, said) -> None:

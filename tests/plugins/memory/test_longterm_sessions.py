@@ -245,6 +245,33 @@ async def test_the_model_remembers_and_forgets_what_the_user_asks_for(opened) ->
         assert memories.all([str(bench.workspace), USER], replaced=True) == []
 
 
+async def test_a_number_that_is_none_is_the_models_mistake_and_not_the_plugins(opened) -> None:
+    """However often it guesses; a file that cannot be written is nobody's."""
+    first, _ = opened(answers=[*(use("forget", number=number) for number in (7, 8, 9, 10)), "None of them is there."])
+    async with first as bench:
+        await bench.run("Forget what you know of the staging database.")
+        assert {(result.name, result.code) for result in bench.results} == {("forget", "E_NOT_FOUND")}
+        assert bench.faults == []
+        assert "forget" in bench.session.tools
+
+
+async def test_a_file_that_cannot_be_used_is_told_to_the_model(opened, monkeypatch) -> None:
+    """As an error with what to do, and not as a fault of the plugin."""
+    calls = [use("remember", text="The staging database is called blue."), use("forget", number=1)]
+    first, _ = opened(answers=[*calls, "Neither works."])
+    async with first as bench:
+        half = bench.session.half(longterm.LongTerm)
+        half.memories.path.parent.mkdir(parents=True, exist_ok=True)
+        half.memories.path.write_text("no database")
+        await bench.run("Note that the staging database is called blue, and forget the old one.")
+        assert {(result.name, result.code) for result in bench.results} == {
+            ("remember", "E_STORE"),
+            ("forget", "E_STORE"),
+        }
+        assert all("Move it away" in result.text for result in bench.results)
+        assert bench.faults == []
+
+
 async def test_the_model_forgets_nothing_unasked(opened) -> None:
     """A page may tell it to."""
     first, _ = opened(answers=["Noted.", use("forget", number=1), "Hm."])

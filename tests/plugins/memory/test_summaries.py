@@ -212,6 +212,21 @@ async def test_a_trim_that_is_asked_for_dwells_on_what_was_asked(bench):
     assert [event.cause for event in kit.of(Trimmed)] == ["asked"]
 
 
+async def test_a_trim_at_rest_writes_the_summary_at_once_and_takes_no_old_request_for_the_present_one(bench):
+    kit = await bench(hilum_memory, plugin("tools", look), answers=[*working(), GOOD, "on"])
+    await kit.run("Fix the total.")
+    spent = kit.session.agents["main"].conversation.usage.total
+    kit.session.trim(focus="the failing test")
+    note = (await kit.wait_for(Trimmed)).summary
+    assert "test_total fails" in note
+    assert "- Fix the total." in note
+    assert "<request>" not in note
+    assert kit.session.agents["main"].conversation.usage.total > spent
+    assert kit.requests[-1].agent == "main/summary"
+    await kit.run("Go on.")
+    assert kit.requests[-1].messages[0].text == note
+
+
 async def test_between_trims_the_past_is_sent_again_to_the_byte(bench):
     kit, _, _ = await trimmed_by(bench, *[GOOD] * 5)
     bodies = [request.body.rstrip(b"]}") for request in kit.requests if request.agent == "main"]

@@ -52,7 +52,7 @@ async def test_what_is_made_of_any_history_fits_and_is_valid(bench, api):
         trims = kit.of(Trimmed)[seen:]
         trimmed += len(trims)
         known = next(iter(agent.pieces.values()))
-        before = sum(known.sizes[: len(sent.messages)]) + known.head_size
+        before = sum(map(sum, known.sizes[: len(sent.messages)])) + sum(known.head_size)
         assert before <= (WINDOW - OUTPUT) * 0.8 + 60, seed
         assert sent.messages[-1].parts[0].text == f"Go on, {seed}."
         if trims:

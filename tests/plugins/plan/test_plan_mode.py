@@ -166,3 +166,26 @@ async def test_a_sub_agents_answer_is_no_proposal():
         await bench.run("Look", agent="helper")
         assert bench.session.half(Plan).proposal("helper") is None
         assert not bench.of(PluginEvent)
+
+
+async def test_a_plan_that_cannot_be_begun_changes_no_mode():
+    """Nothing is carried out, so nothing may be written either."""
+    async with opened(WRITE, "First a, then b.") as bench:
+        await bench.run("How would you do it?")
+        bench.session.model = "nobody/nothing"
+        with pytest.raises(UsageError):
+            await bench.session.half(Plan).accept()
+        assert bench.session.mode.name == "plan"
+        assert bench.session.half(Plan).proposal() is not None
+
+
+async def test_a_plan_is_not_accepted_over_what_the_user_has_said_since():
+    """Else the prompt, meant for planning, would run in agent mode."""
+    async with opened(WRITE, "First a, then b.", "Only a.") as bench:
+        await bench.run("How would you do it?")
+        run = await bench.session.prompt("Leave b out.")
+        with pytest.raises(UsageError, match="No plan waits"):
+            await bench.session.half(Plan).accept()
+        await run.wait()
+        assert bench.session.mode.name == "plan"
+        assert bench.session.half(Plan).proposal().text == "Only a."

@@ -318,3 +318,180 @@ def test_a_script_of_a_folder_is_meant_wherever_it_is_run_from(command: str, kin
 )
 def test_a_script_is_meant_by_its_interpreter_too(command: str, tmp_path: Path) -> None:
     assert shell(command, tmp_path, Ruled("Never run `manage.py migrate`.")) == "deny"
+
+
+SENTENCES = ("Never touch `node_modules/`.", "Don't change `*.snap` files.", "Never modify `proto/`.", "Do not rebase.",
+             "Never use `git add -A` or `git add .`.", "Use `poetry`, never `pip`.", "Never push to `main`.",
+             "Never use `git push --force`.", "Never run `docker compose down -v`.", "Never run `mvn deploy`.",
+             "Never call `169.254.169.254`.")  # fmt: skip
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Callable[[str], Verdict | None]:
+    root = tmp_path.resolve() / "workspace"
+    for name in ("node_modules/a/x.js", "src/__snapshots__/a.snap", "proto/a.proto"):
+        (root / name).parent.mkdir(parents=True)
+        (root / name).touch()
+    (root.parent / "AGENTS.md").write_text("# Hard rules\n" + "".join(f"- {each}\n" for each in SENTENCES))
+    rules = [rule for rule in hilum_rules.load_rules(root.parent / "AGENTS.md").rules if rule.check]
+    assert len(rules) == len(SENTENCES)
+    return lambda text: judge(rules, json.dumps({"command": text}), made("run_terminal_cmd"), root)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["echo x > node_modules/a/x.js", "rm -rf node_modules", "sed -i s/a/b/ src/__snapshots__/a.snap", "git pull --rebase",
+     "git add --all", "git add ./", "pip3.11 install x", "git push origin 'refs/heads/*'", "git push origin +feature",
+     "docker compose down --volumes", "./mvnw deploy", "curl http://169.254.169.254/", "find / -name a.proto -delete",
+     "find . -name '*.snap' -delete", "rm -rf /*/../*/workspace/proto"],
+)  # fmt: skip
+def test_other_spellings_of_what_is_forbidden_do_not_pass(text: str, judged: Callable[[str], Verdict | None]) -> None:
+    assert judged(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["npm install", "yarn add left-pad", "rsync -a src/ /tmp/src/", "cp -r src /tmp/copy", "git rebase --help",
+     "git push origin feature", "docker compose down", "mvn test", "uv pip list", "cat proto/a.proto"],
+)  # fmt: skip
+def test_what_programs_write_and_copies_elsewhere_are_let_be(
+    text: str, judged: Callable[[str], Verdict | None]
+) -> None:
+    assert judged(text) is None
+
+
+def test_a_pattern_over_links_that_lead_to_each_other_ends(tmp_path: Path) -> None:
+    from hilum_rules.checks.expanding import MAX_FOUND, expand
+
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "one/loop").symlink_to(tmp_path / "two")
+    (tmp_path / "two/loop").symlink_to(tmp_path / "one")
+    (tmp_path / "two/.hidden.py").touch()
+    root = str(tmp_path.resolve())
+    assert expand(f"{root}/**/*.py", root) == ([f"{root}/two/.hidden.py"], True)
+    assert expand("/**/.hidden.py", root)[0][:1] == [f"{root}/two/.hidden.py"]
+    assert expand(f"{root}/t?o/loop/loop", root) == ([f"{root}/two/loop/loop"], True)
+    for number in range(MAX_FOUND + 1):
+        (tmp_path / f"one/{number}").touch()
+    assert expand(f"{root}/one/*", root)[1] is False
+
+
+FOUND = {
+    "ok": [
+        "find . -name '*.pyc' -delete", "find . -name '*.pyc' -exec rm -f {} +", "find . -name '*.pyc' | xargs rm",
+        "find . -name '*.o' -print0 | xargs -0 rm -f", "find build -delete", "find . -type d -empty -delete",
+        r"find . \( -name '*.pyc' -o -name '*.pyo' \) -delete", "find . -name '*.md' -exec cp {} {}.bak \\;",
+        "find . -type f -not -path './infra/*' -not -path './.*' -exec sed -i s/a/b/ {} +",
+        "find . -maxdepth 1 -type f -delete",
+        "find . -path ./infra -prune -o -type f -exec sed -i s/a/b/ {} +", "find infra -name '*.tf' | xargs wc -l",
+        "find . -name '*.md' | sort | head -3 | xargs -I F mv F /tmp/", "find src -execdir touch {} +",
+    ],
+    "deny": [
+        "find . -name '*.tf' -delete", "find . -name '*.tf' -exec sed -i s/a/b/ {} +", "find . -name '*.tf' | xargs rm -f",
+        "find . -type f -delete", "find . -name mod -exec rm -rf {} +", "find . -name '*.md' -exec cp {} infra/ \\;",
+        "find . -name '*.tf' -exec cp {} {}.bak \\;", "find . -name '*.tf' -exec env A=1 truncate -s0 {} \\;",
+        "find link/ -delete",
+        "find ./src/../infra -type f -delete", "find . -delete -name '*.pyc'", "find . -iname 'MAIN*' -exec mv {} /tmp/ \\;",
+        r"find . \( -name '*.pyc' -o -name '*.tf' \) -delete",
+        "find . ! -name '*.md' -delete", "find src infra -type f -delete",
+        "find . -path ./infra -prune -o -name '*.tf' -delete", "find . -name '*.tf' -print0 | xargs -0 -I F mv F /tmp/",
+    ],
+    "ask": [
+        "find . -size +1M -delete", "find . -regex '.*f' -delete", "find -L . -name '*.pyc' -delete", "find $X -delete",
+        "find . -name '*.tf' | grep -v infra | xargs rm", "find . -execdir rm main.tf \\;", r"find . -name 'main\.tf' -delete",
+        "find . -name '*.md' -exec sh -c 'rm $1' _ {} \\;", "git checkout x && find . -name '*.pyc' -delete",
+        "find . -name '*.tf' | while read f; do rm $f; done",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in FOUND.items() for text in texts])
+def test_what_is_done_to_what_is_found_is_judged_by_what_is_there(tmp_path: Path, kind: str, text: str) -> None:
+    for name in (
+        "infra/main.tf",
+        "infra/mod/a.tf",
+        "infra/a.pyc",
+        "src/a.py",
+        "src/b.pyc",
+        "build/a.o",
+        "docs/a.md",
+        "x.txt",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "infra/a.pyc").unlink()
+    (tmp_path / "link").symlink_to("infra")
+    assert (shell(text, tmp_path.resolve(), Ruled("Never edit files in `infra/`.")) or "ok") == kind
+
+
+def test_a_folder_with_too_many_names_is_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hilum_rules.checks import finds
+
+    for number in range(20):
+        (tmp_path / f"{number}.pyc").touch()
+    rule = Ruled("Never edit files in `infra/`.")
+    assert shell("find . -name '*.pyc' -delete", tmp_path, rule) == ""
+    monkeypatch.setattr(finds, "MOST", 10)
+    assert shell("find . -name '*.pyc' -delete", tmp_path, rule) == "ask"
+
+
+def test_a_refusal_names_what_would_be_found(tmp_path: Path) -> None:
+    (tmp_path / "infra").mkdir()
+    (tmp_path / "infra/main.tf").touch()
+    found = judge(
+        [Ruled("Never edit files in `infra/`.")],
+        json.dumps({"command": "find . -name '*.tf' -delete"}),
+        made("run_terminal_cmd"),
+        tmp_path,
+    )
+    assert found is not None
+    assert "it deletes or moves infra/main.tf." in found.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("git clean -fdx", "deny"),
+        ("git clean -fdx infra", "deny"),
+        ("git -C infra clean -xdf", "deny"),
+        ("git clean -fd", "ask"),
+        ("git clean -fdx -e '*.tf'", "ask"),
+        ("git clean -fdx src", ""),
+        ("git clean -fdx infra/mod", ""),
+        ("git clean -ndx", ""),
+    ],
+)
+def test_git_clean_is_judged_by_what_is_not_tracked(tmp_path: Path, text: str, kind: str) -> None:
+    import subprocess
+
+    for name in ("infra/main.tf", "infra/mod/a.tf", "src/a.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    rule = Ruled("Never edit files in `infra/`.")
+    assert shell("git clean -fdx", tmp_path, rule) == ""
+    (tmp_path / "infra/new.tf").touch()
+    assert shell(text, tmp_path, rule) == kind
+    (tmp_path / ".git/index").write_bytes(b"DIRC\0\0\0\4\0\0\0\1")
+    assert shell("git clean -fdx infra", tmp_path, rule) == "deny"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("python3 -c \"print('git push --force')\"", ""),
+        ("python -c \"print('never', 'git push --force'); print('x')\"", ""),
+        ("python3 -c \"print('git push --force')\" | bash", "deny"),
+        ('eval "$(python3 -c "print(\'git push --force\')")"', "deny"),
+        ("python3 -c \"print('git push --force')\" | python3 -c 'import os; os.system(input())'", "deny"),
+        ("python3 -c \"print('git push --force')\" > x.sh; sh x.sh", "ask"),
+        ("python3 -c \"print(__import__('os').popen('git push --force').read())\"", "deny"),
+        ("python3 -c \"import os; print('x'); os.system('git push --force')\"", "deny"),
+        ("python3 -c \"print('git push --force', file=open('|sh'))\"", "deny"),
+        ("python3 -c \"print = exec; print('git push --force')\"", "deny"),
+    ],
+)
+def test_code_that_only_prints_is_judged_by_what_reads_it(tmp_path: Path, text: str, kind: str) -> None:
+    assert shell(text, tmp_path, Ruled("Never use `git push --force`.")) == kind

@@ -24,7 +24,17 @@ ENFORCED = {
     "never delete files outside the workspace": "refuses deleting files outside of the workspace",
     "No changes to `schema.sql` without approval.": "asks before writing schema.sql",
     "Always ask before deleting files.": "asks before deleting files",
+    # what programs write is meant by hand, also beside what is not
+    "Never touch `.git/`.": "refuses writing .git by hand",
+    "Don't modify `node_modules`.": "refuses writing node_modules by hand",
+    "Never edit `*.lock` files.": "refuses writing *.lock by hand",
+    "Never edit `proto/` or `yarn.lock`.": "refuses writing proto, writing yarn.lock by hand",
     # commands
+    "Use `poetry`, never `pip`.": "refuses the command `pip` or `pip3` or `python -m pip` or `python3 -m pip`",
+    "Do not use `brew`; always use `nix`.": "refuses the command `brew`",
+    "Never skip hooks.": "refuses the command `--no-verify` or `git commit -n`",
+    "Do not bypass pre-commit hooks with `--no-verify`.": "refuses the command `--no-verify` or `git commit -n`",
+    "Never call `10.0.0.7` or `db.corp.example.com`.": "refuses contacting 10.0.0.7, db.corp.example.com",
     "Do not run `npm install`.": "refuses the command `npm install` or `npm i` or `npm add`",
     "Never use `npm`; use `pnpm` instead.": "refuses the command `npm`",
     "Never use `--no-verify`.": "refuses the command `--no-verify` or `git commit -n`",
@@ -45,6 +55,9 @@ ENFORCED = {
     "Never begin your replies with “Certainly”.": "refuses an answer that begins with 'Certainly'",
     # Chinese
     "禁止修改 `migrations/` 目录下的文件": "refuses writing migrations",
+    "禁止直接编辑 `api/swagger.json`": "refuses writing api/swagger.json by hand",
+    "`db/schema.rb` 不得直接修改": "refuses writing db/schema.rb by hand",
+    "不要擅自修改 `pom.xml`": "asks before writing pom.xml",
     "严禁执行 `rm -rf`": "refuses the command `rm -rf`",
     "删除文件前必须先询问用户": "asks before deleting files",
     "不要删除任何文件，除非用户明确要求": "asks before deleting files",
@@ -56,6 +69,11 @@ ENFORCED = {
     "每次回复不得超过 300 字": "refuses an answer of more than 300 characters",
 }
 BEGINNINGS = {
+    "Only commit when explicitly asked.": "asks before the command `git commit` or",
+    "Push only when I tell you to.": "asks before the command `git push` or",
+    "Do not rebase.": "refuses the command `git rebase` or",
+    "Never run destructive git commands.": "refuses the command `git reset --hard` or",
+    "未经明确确认，不执行 `git merge`": "asks before the command `git merge`",
     "Do not commit or push.": "refuses the command `git commit` or",
     "never force-push": "refuses the command `git push --force` or",
     "不要提交代码": "refuses the command `git commit` or",
@@ -67,7 +85,12 @@ BEGINNINGS = {
     "Ask before installing new packages.": "asks before the command `pip install` or",
     "Ask first: sending emails, tweets, public posts": "asks before the tool *send*mail* or",
 }
-ADVICE = """Never edit `a.py` when tests fail.
+ADVICE = """Never access `.env` directly, use `config.py`.
+Use `rg`, not `grep`.
+Use `uv` instead of `pip` where you can.
+Only commit when the tests pass.
+不要随意删除 `docs/`
+Never edit `a.py` when tests fail.
 Prefer not to edit `a.py`.
 Try not to edit `a.py`.
 You should generally not edit `a.py`.

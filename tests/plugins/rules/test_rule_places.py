@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hilum_rules import Mode, load_rules
-from hilum_rules.current import Current
+from hilum_rules.current import MOST_FOLDERS, Current
 
 Put, Read = Callable[..., None], Callable[..., Current]
 
@@ -123,6 +123,34 @@ def test_nested_folders_come_with_the_first_touch(put: Put, current: Read, root:
     assert not rules.touch(["a/b/x.py", "a/b/missing.txt", "nowhere/x.py"])
     assert rules.touch(["c"])
     assert sentences(rules)[-1] == "c"
+
+
+@pytest.mark.parametrize("kept_out", ["~/.claude/CLAUDE.md", "CLAUDE.md"])
+def test_a_project_does_not_keep_the_users_rules_out(put: Put, current: Read, home: Path, kept_out: str) -> None:
+    """Files of the project are kept out by its rules, those of the user only by the user's own."""
+    put({".claude/CLAUDE.md": "## Safety\n- Never edit `keys.txt`."}, home)
+    text = f"## Safety\n- Do not load `{kept_out}` in main sessions."
+    put({"AGENTS.md": text})
+    assert [file.path for file in current().snapshot.active] == ["~/.claude/CLAUDE.md", "AGENTS.md"]
+    assert not told(current())
+    mine = current(text=[text])
+    assert "~/.claude/CLAUDE.md" not in [file.path for file in mine.snapshot.active]
+
+
+def test_folders_without_rules_take_no_place_of_those_with_rules(put: Put, current: Read, root: Path) -> None:
+    """However many there are, and whether the rules come before them, behind them, or later into one that was seen."""
+    for number in range(MOST_FOLDERS + 5):
+        (root / f"plain{number}").mkdir()
+    put({"early/AGENTS.md": "- Early.\n", "late/AGENTS.md": "- Late.\n"})
+    rules = current()
+    rules.touch(["early/x.py"])
+    rules.touch([f"plain{number}/x.py" for number in range(MOST_FOLDERS + 5)])
+    rules.touch(["late/x.py"])
+    assert [rule.content for rule in rules.snapshot.bundle.rules] == ["Early.", "Late."]
+    put({"plain0/AGENTS.md": "- Came later.\n"})
+    rules.refresh()
+    rules.touch(["plain0/x.py"])
+    assert [rule.content for rule in rules.snapshot.bundle.rules] == ["Early.", "Late.", "Came later."]
 
 
 @pytest.mark.parametrize(
@@ -263,6 +291,20 @@ def test_imports_do_not_leave_the_project(put: Put, current: Read, root: Path, h
     assert sentences(rules) == [f"see @{target}"]
     (line,) = told(rules)
     assert line.startswith(f"AGENTS.md:1: @{target} is not imported: it is outside of the project.")
+
+
+def test_files_with_keys_and_passwords_are_no_rules(put: Put, current: Read, root: Path) -> None:
+    put({".env": "KEY=s3cret", "deploy/id_rsa": "s3cret", ".aws/notes.md": "s3cret", "keys.md": "- in play"})
+    put({"AGENTS.md": "- one\n\n@.env @deploy/id_rsa @.aws/notes.md\n\n@keys.md\n"})
+    (root / "CLAUDE.md").symlink_to(".env")
+    rules = current()
+    assert sentences(rules) == ["one", "@.env @deploy/id_rsa @.aws/notes.md", "in play"]
+    assert [line.split(" is kept from models: ")[0] for line in told(rules)] == [
+        "AGENTS.md:3: @.env is not imported. It",
+        "AGENTS.md:3: @deploy/id_rsa is not imported. It",
+        "AGENTS.md:3: @.aws/notes.md is not imported. It",
+        "CLAUDE.md: Not read: It",
+    ]
 
 
 def test_the_user_allows_folders_to_import_from(put: Put, current: Read, home: Path) -> None:

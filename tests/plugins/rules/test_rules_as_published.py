@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from hilum_rules.comments import spans, without_comments
@@ -141,3 +142,26 @@ def test_links_in_a_circle_and_names_of_any_bytes_cost_no_other_file(tmp_path, m
     for file in (*current.snapshot.files, load_rules(os.fsdecode(strange))):
         file.path.encode()
         file.name.encode()
+
+
+@pytest.mark.parametrize(
+    "title",
+    ["When working on a fork", "If the task is a review", "In production", "Plan mode", "Phase 1: Analysis", "Step 2",
+     "For maintainers", "Bad example", "Reviewer agent", "Docs agents", "Production", "Windows only", "只读模式",
+     "当用户要求评审时", "代码评审阶段", "示例", "在测试环境中"],
+)  # fmt: skip
+def test_what_stands_under_a_condition_is_not_enforced(title: str, tmp_path: Path) -> None:
+    path = tmp_path / "AGENTS.md"
+    path.write_text(f"# Hard rules\n\n## {title}\n\n- NEVER edit `src/`.\n\n### More\n\n- 禁止修改 `src/`\n")
+    rules = load_rules(path).rules
+    assert [rule.check for rule in rules] == [None, None]
+    assert all("may bound it" in rule.why for rule in rules)
+
+
+@pytest.mark.parametrize(
+    "title", ["Never", "Git workflow", "For all agents", "AI agents", "Read-only", "Safety", "当前规则"]
+)
+def test_a_title_that_is_a_subject_bounds_nothing(title: str, tmp_path: Path) -> None:
+    path = tmp_path / "AGENTS.md"
+    path.write_text(f"# Hard rules\n\n## {title}\n\n- NEVER edit `src/`.\n")
+    assert load_rules(path).rules[0].check is not None

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import hilum_files
 import hilum_rules
+import hilum_shell
 import pytest
 from hilum import hookimpl, tool
 from hilum.context import estimate
@@ -240,6 +241,59 @@ async def test_an_agent_does_not_rewrite_the_rules_that_hold_it_unasked(bench) -
     assert codes[0]
     assert (b.workspace / "AGENTS.md").read_text() == RULES
     assert codes[1] == ""
+
+
+@pytest.mark.parametrize("command", ["git clean -fdx", "git clean -fd", "find . -size -9k -delete"])
+async def test_nor_does_it_clean_them_away(bench, command: str) -> None:
+    import hilum_shell
+    import trio
+
+    answers = [use("run_terminal_cmd", command=command), "ok"]
+    b = await bench(hilum_rules, hilum_shell, answers=answers, files={"AGENTS.md": RULES}, kind="headless")
+    await trio.run_process(["git", "init", "-q"], cwd=b.workspace)
+    await b.run("Hi")
+    assert "The agent wants to change rules that are enforced: it " in b.results[0].text
+    assert (b.workspace / "AGENTS.md").exists()
+
+
+@pytest.mark.parametrize("path", ["AGENTS.md", "docs/house.md", "AGENTS.override.md", "docs/imported.md"])
+async def test_nor_does_it_by_another_name(bench, path: str) -> None:
+    """Not where the file is a link, not by what stands in the place of another, not in what is imported."""
+    b = await bench(
+        hilum_rules,
+        hilum_files,
+        answers=[use("read_file", path=path), use("write_file", path=path, content="- free"), "ok"],
+        files={"docs/house.md": RULES + "\n@imported.md\n", "docs/imported.md": "## Safety\n- Never edit `x.txt`."},
+        kind="headless",
+    )
+    (b.workspace / "AGENTS.md").symlink_to("docs/house.md")
+    await b.run("Hi")
+    assert "nobody is there" in b.result("write_file").text
+    assert "The agent wants to change rules that are enforced: it " in b.result("write_file").text
+    assert not (b.workspace / "AGENTS.override.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "runs"),
+    [
+        ("echo '- free' > AGENTS.md", False),
+        ("sed -i s/Never/Always/ ./AGENTS.md", False),
+        ("cp other.md AGENTS.override.md", False),
+        ("rm -f AGENTS.md", False),
+        ("cat AGENTS.md > copy.md", True),
+        ("echo x > other.md", True),
+    ],
+)
+async def test_nor_by_a_command(bench, command: str, runs: bool) -> None:
+    """What reads the rules runs, and so does what writes something else."""
+    files = {"AGENTS.md": RULES, "other.md": "- free"}
+    answers = [use("run_terminal_cmd", command=command), "ok"]
+    b = await bench(hilum_rules, hilum_shell, answers=answers, files=files, kind="headless")
+    await b.run("Hi")
+    assert ("rules that are enforced" not in b.results[0].text) is runs
+    assert (b.results[0].code == "") is runs
+    assert (b.workspace / "AGENTS.md").read_text() == RULES
+    assert not (b.workspace / "AGENTS.override.md").exists()
 
 
 async def test_what_is_not_for_this_kind_of_session_is_not_loaded(bench) -> None:

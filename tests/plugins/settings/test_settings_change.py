@@ -230,3 +230,11 @@ def test_a_key_may_be_given_in_parts_where_one_has_a_dot_in_it(tmp_path: Path) -
     assert tomllib.loads(path.read_text()) == {"workspace": {"/home/me/a.b": {"allow": ["x"]}}}
     change(path, ("workspace", "/home/me/a.b", "allow"), lambda old: [*old, "y"])
     assert tomllib.loads(path.read_text())["workspace"]["/home/me/a.b"]["allow"] == ["x", "y"]
+
+
+def test_a_boolean_is_changed_and_removed(tmp_path):
+    """The library that edits gives it without its text, unlike all other values."""
+    path = tmp_path / "settings.toml"
+    for value in (True, False, None):
+        change(path, "a.b", value)
+        assert tomllib.loads(path.read_text()).get("a", {}).get("b") is value

@@ -154,7 +154,7 @@ async def test_a_kill_in_the_middle_leaves_nothing_that_counts(clones, repositor
 
 async def test_what_was_noted_wrongly_is_fetched_again(clones, repository):
     clone = await fetch(clones, repository.url)
-    for broken in ("", "[]", '{"": 1}', '{"": {"commit": "../../x", "at": 1, "left_out": []}}'):
+    for broken in ("", "[]", '{"":' * 100_000, '{"": 1}', '{"": {"commit": "../../x", "at": 1, "left_out": []}}'):
         (clone.folder.parent / "heads.json").write_text(broken)
         assert clones.find(parse_source(repository.url)) is None
     assert (await fetch(clones, repository.url)).commit == clone.commit
@@ -359,3 +359,12 @@ async def test_without_git_the_user_is_told(clones, repository, monkeypatch, tmp
     with pytest.raises(HilumError, match="git could not be started") as caught:
         await fetch(clones, repository.url)
     assert "Install git" in caught.value.hint
+
+
+async def test_a_tag_of_something_else_than_a_commit_is_told(clones, repository):
+    repository.git("tag", "notes", repository.blob(b"hello"))
+    repository.git("tag", "-a", "-m", "x", "v1")
+    with pytest.raises(FetchError, match=r"'notes' of .* is no commit"):
+        await fetch(clones, repository.url + "@notes")
+    assert nothing_kept(clones)
+    assert (await fetch(clones, repository.url + "@v1")).commit == repository.git("rev-parse", "HEAD")

@@ -133,3 +133,15 @@ def test_one_address_has_one_folder_whatever_the_ref_and_the_path():
     assert len(keys) == 1
     assert keys.pop().startswith("github-com-owner-name-")
     assert parse_source("owner/name").key != parse_source("owner/name2").key
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["https://me:s3cret@host/x.git", "https://s3cret@host/x.git", "https://host/x?token=s3cret", "git://a:s3cret@host/x",
+     "https://me:s3cret@host:99999/x", "http://me:s3cret@example.com/x", "https://me:s3cr3t?s3cret/x@host/y#z"],
+)  # fmt: skip
+def test_a_refusal_shows_no_password(text):
+    with pytest.raises(UsageError) as told:
+        parse_source(text)
+    assert "s3cret" not in str(told.value)
+    assert "***" in told.value.message

@@ -1,6 +1,7 @@
 """``hilum skills``: a real git, folders of nobody."""
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -165,3 +166,72 @@ WRONG = ["add", "show", "list x", "fly", "list --odd", "show x", "remove owner/x
 def test_wrong_usage_is_told(skills, words):
     skills(*words.split(), code=2)
     assert skills.err.startswith("hilum: E_")
+
+
+def refused(skills: Command, *words: str) -> str:
+    """Run what is refused; gives what was said."""
+    assert main(["skills", *words])
+    return skills.capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda path: path.with_suffix(".txt").write_text("root:x:0:0") and path.with_suffix(".txt"),
+            "no Markdown file",
+        ),
+        (lambda path: path.write_text("root:x:0:0") and path, "no Markdown file"),
+        (lambda path: path.with_suffix(".md").write_bytes(b"\x7fELF\0\1") and path.with_suffix(".md"), "no UTF-8 text"),
+        (lambda path: path.with_suffix(".md").touch() or path.with_suffix(".md"), "empty"),
+        (lambda path: path.mkdir() or path, "no SKILL.md in it"),
+        (lambda path: os.mkfifo(path) or path, "cannot be read"),
+        (lambda path: path.mkdir() or ((path / "SKILL.md").write_text("Be brief.") and path), "no description"),
+    ],
+    ids=["text", "no suffix", "binary", "empty", "no skill", "pipe", "no front matter"],
+)
+def test_what_is_no_skill_is_not_added(skills, tmp_path, make, said):
+    """The error says what was looked for, and nothing is kept."""
+    path = make(tmp_path / "thing")
+    told = refused(skills, "add", str(path))
+    assert said in told
+    assert "SKILL.md that has a name and a description" in told
+    assert "thing" not in skills("list")
+
+
+def test_a_markdown_file_is_a_skill_by_its_first_words(skills, tmp_path):
+    (tmp_path / "style.md").write_text("# Style\n\nHow we write code.\n")
+    assert "How we write code." in skills("add", str(tmp_path / "style.md"))
+
+
+def test_a_whole_home_is_no_folder_of_skills(skills, tmp_path):
+    for place in ("~", "/"):
+        assert "whole home" in refused(skills, "add", place)
+
+
+def test_a_folder_that_is_named_like_a_repository_is_asked_about(skills, tmp_path, monkeypatch):
+    """What lies here must not be fetched from a stranger's repository of that name."""
+    (tmp_path / "skills" / "pdf").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert "./skills/pdf" in refused(skills, "add", "skills/pdf")
+
+
+@pytest.mark.parametrize("words", [("update",), ("add", "./x")])
+def test_a_list_of_sources_that_cannot_be_read_is_told(skills, tmp_path, words):
+    write(tmp_path / "workspace", {"x/SKILL.md": skill_text("x")})
+    (tmp_path / "config").mkdir()
+    chosen = tmp_path / "config/skills.toml"
+    for make in (lambda: chosen.write_text("sources = 5"), lambda: os.mkfifo(chosen), chosen.mkdir):
+        make()
+        skills(*words, code=2)
+        assert "skills.toml cannot be read: " in skills.err
+        assert "Mend or remove the file." in skills.err
+        assert "skills.toml cannot be read: " in skills()
+        chosen.rmdir() if chosen.is_dir() else chosen.unlink()
+
+
+def test_a_skill_that_git_lfs_keeps_is_told(skills, tmp_path):
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n"
+    write(tmp_path / "workspace", {"x/SKILL.md": pointer})
+    skills("add", "./x", code=2)
+    assert "Git LFS keeps its text elsewhere" in skills.err

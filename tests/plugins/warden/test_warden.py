@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 import trio
-from hilum_warden import GRACE, Command, ProcessError, Warden, client
+from hilum_warden import GRACE, Command, ProcessError, Processes, Warden, client
 from hilum_warden import warden as warden_module
 
 # Ignores what can be ignored, and has a double-forked child in a session of its own that does the same.
@@ -570,3 +570,24 @@ async def test_process_groups_where_trees_cannot_be_held(mark: dict[str, str]) -
         assert await process.wait() == 128 + signal.SIGTERM
     # Nobody waits for what is no child: a killed one may take a moment to go.
     await until(lambda: not marked(mark))
+
+
+async def test_processes_of_a_place_start_there_and_only_as_they_are_let(warden: Warden, tmp_path: Path) -> None:
+    """Each command passes a function first: it may change it or refuse it; what has no program is an error."""
+
+    async def only_pwd(command: Command) -> Command:
+        if command.argv[0] != "pwd":
+            raise PermissionError("not here")
+        return Command(("pwd", "-P"), command.cwd, command.env)
+
+    (tmp_path / "inside").mkdir()
+    processes = Processes(warden, only_pwd, str(tmp_path))
+    assert (await processes.run(["pwd"])).stdout.strip() == os.fsencode(tmp_path)
+    assert (await processes.run(["pwd"], cwd="inside")).stdout.strip() == os.fsencode(tmp_path / "inside")
+    with pytest.raises(PermissionError):
+        await processes.run(["true"])
+    with pytest.raises(PermissionError):
+        async with processes.open(["true"]):
+            pass
+    with pytest.raises(ProcessError, match="There is no command to run"):
+        await processes.run([])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from hilum_workspace import Workspace, WorkspaceError
+from hilum_workspace import Locks, Workspace, WorkspaceError
 
 E_FAILED, E_FILE_NOT_FOUND, E_PATH_TRAVERSAL = "E_FAILED", "E_FILE_NOT_FOUND", "E_PATH_TRAVERSAL"
 SECRET = b"outside"
@@ -352,3 +352,24 @@ def test_without_openat(workspace: Workspace, root: Path, tmp_path: Path, monkey
             read(workspace, path)
     with pytest.raises(WorkspaceError, match=r"no 'a/c\.txt'"):
         read(workspace, "a/c.txt")
+
+
+async def test_two_names_of_one_file_have_one_lock(workspace: Workspace, root: Path) -> None:
+    """Links, dots and absolute paths; a path that leads out has one, too, and whoever uses it is told."""
+    (root / "link").symlink_to("src")
+    locks = Locks(workspace)
+    names = ["src/main.py", "./src/../src/main.py", str(root / "src" / "main.py"), "link/main.py"]
+    (lock,) = locks.of(names)
+    assert all(locks.of([name]) == [lock] for name in names)
+    assert lock not in locks.of(["src/other.py", "../secret.txt"])
+
+
+async def test_locks_are_given_in_one_order_and_kept_as_long_as_they_are_used(workspace: Workspace) -> None:
+    """So tasks that take several cannot wait for each other in a circle, and a long session holds no heap of them."""
+    locks = Locks(workspace)
+    held = locks.of(["b", "a"])
+    assert locks.of(["a", "b"]) == held
+    known = [id(lock) for lock in held]
+    del held
+    assert len(locks._held) == 0
+    assert len(known) == 2

@@ -8,22 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 import attrs
-from hilum import config_folder
 
-from hilum_agents.definitions.definition import Definition, Dialect, Scope
+from hilum_agents.definitions.definition import Definition, Dialect
 from hilum_agents.definitions.loading import load_definition
+from hilum_agents.places import places
 
-BUILTIN = Path(__file__).resolve().parents[1] / "builtin"
-OWN = ".hilum/agents"
-# Hilum's own come first, then those of other programs.
-_PROJECT: tuple[tuple[str, Dialect], ...] = (
-    (OWN, "hilum"), (".claude/agents", "claude"), (".gemini/agents", "gemini"), (".opencode/agents", "opencode"),
-    (".opencode/agent", "opencode"), (".github/agents", "copilot"),
-)  # fmt: skip
-_HOME: tuple[tuple[str, Dialect], ...] = (
-    (".claude/agents", "claude"), (".gemini/agents", "gemini"), (".config/opencode/agents", "opencode"),
-    (".config/opencode/agent", "opencode"), (".copilot/agents", "copilot"),
-)  # fmt: skip
 MOST_FILES, DEEPEST = 500, 3
 State = Literal["on", "untrusted", "hidden", "broken"]
 
@@ -58,6 +47,7 @@ class Catalog:
         stamp: What the disk looked like.
         watched: The files and folders that the stamp is made of.
         trusts: Whether the user trusts the project; ``None`` where it has no agents.
+        distrust: Why agents of the project are off, and what to do, where the user does not trust it.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -65,6 +55,7 @@ class Catalog:
     stamp: tuple[object, ...] = ()
     watched: tuple[Path, ...] = ()
     trusts: bool | None = None
+    distrust: str = ""
 
     def on(self) -> list[Entry]:
         """The agents that can be called."""
@@ -100,14 +91,16 @@ def look(workspace: Path | None, *, folders: bool = True) -> Catalog:
     watched: list[Path] = []
     complaints: list[str] = []
     entries: list[Entry] = []
-    for root, source, scope, dialect, inside in _places(workspace, folders):
+    for root, source, scope, dialect, inside in places(workspace, folders):
         watched.append(root)
-        for path in _files(root, inside, watched, complaints):
+        ending = ".toml" if dialect == "codex" else ".md"
+        for path in _files(root, inside, ending, watched, complaints):
             entries.append(Entry(load_definition(path, scope=scope, dialect=_dialect(dialect)), source))
             watched.append(path)
     trusts = _trusted(workspace) if any(entry.definition.scope == "project" for entry in entries) else None
     paths = tuple(dict.fromkeys(watched))
-    return Catalog(tuple(_judge(entries, bool(trusts))), tuple(complaints), _stamp(paths, trusts), paths, trusts)
+    why = _distrust(workspace) if trusts is False else ""
+    return Catalog(tuple(_judge(entries, bool(trusts))), tuple(complaints), _stamp(paths, trusts), paths, trusts, why)
 
 
 def changed(catalog: Catalog, workspace: Path | None) -> bool:
@@ -116,34 +109,13 @@ def changed(catalog: Catalog, workspace: Path | None) -> bool:
     return _stamp(catalog.watched, trusts) != catalog.stamp
 
 
-def user_folder() -> Path:
-    """Where the user's own agents are."""
-    return config_folder() / "agents"
-
-
 def _dialect(of_place: Dialect) -> Dialect | None:
     """In hilum's own folders a file may be of any dialect; its keys tell."""
     return None if of_place == "hilum" else of_place
 
 
-def _places(workspace: Path | None, folders: bool) -> Iterator[tuple[Path, str, Scope, Dialect, Path | None]]:
-    """Give folder, words for it, scope, dialect, and the folder that links may not lead out of."""
-    home = Path.home()
-    if workspace is not None:
-        for name, dialect in _PROJECT if folders else _PROJECT[:1]:
-            if os.path.realpath(workspace / name) not in (
-                os.path.realpath(home / name),
-                os.path.realpath(user_folder()),
-            ):
-                yield workspace / name, f"project {name}", "project", dialect, workspace
-    yield user_folder(), "user agents", "user", "hilum", None
-    for name, dialect in _HOME if folders else ():
-        yield home / name, f"user ~/{name}", "user", dialect, None
-    yield BUILTIN, "built in", "builtin", "hilum", None
-
-
-def _files(root: Path, inside: Path | None, watched: list[Path], complaints: list[str]) -> Iterator[Path]:
-    """Give the Markdown files below a folder, in order."""
+def _files(root: Path, inside: Path | None, ending: str, watched: list[Path], complaints: list[str]) -> Iterator[Path]:
+    """Give the files of an ending below a folder, in order."""
     count, waiting = 0, [(root, 0)]
     while waiting:
         folder, depth = waiting.pop(0)
@@ -163,7 +135,7 @@ def _files(root: Path, inside: Path | None, watched: list[Path], complaints: lis
             if entry.is_dir():
                 if depth < DEEPEST and not entry.name.startswith(".") and not entry.is_symlink():
                     waiting.append((path, depth + 1))
-            elif entry.name.casefold().endswith(".md") and entry.name.casefold() != "readme.md":
+            elif entry.name.casefold().endswith(ending) and entry.name.casefold() != "readme.md":
                 count += 1
                 if count > MOST_FILES:
                     complaints.append(f"{root} has more than {MOST_FILES} agents; the first ones are read.")
@@ -207,6 +179,12 @@ def _trusted(workspace: Path | None) -> bool:
     from hilum_guard import trusted
 
     return workspace is not None and trusted(workspace)
+
+
+def _distrust(workspace: Path | None) -> str:
+    from hilum_guard import distrust
+
+    return distrust(workspace) if workspace is not None else ""
 
 
 def _stamp(watched: Iterable[Path], trusts: bool | None) -> tuple[object, ...]:

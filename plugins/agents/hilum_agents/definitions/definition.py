@@ -9,7 +9,9 @@ import attrs
 from hilum import Profile, ToolFilter
 from hilum_frontmatter import Problem
 
-Dialect = Literal["hilum", "claude", "gemini", "opencode", "copilot"]
+from hilum_agents.forms import Form, instructions, make_type
+
+Dialect = Literal["hilum", "claude", "gemini", "opencode", "copilot", "codex", "cursor"]
 Scope = Literal["project", "user", "builtin"]
 TURNS = 10
 """Most model calls of a run, where the file says nothing."""
@@ -53,9 +55,11 @@ class Definition:
         tools: Which tools it may use.
         agents: Which agents it may start; ``None`` for all.
         servers: MCP servers it wants, by name.
-        skills: Skills it wants, by name.
+        own_servers: MCP servers that the file itself describes, as it has them, by name. They are started by nobody here.
+        skills: The skills it may use, by name; ``None`` for all.
         permissions: What narrows its calls.
         answer: The form its answer is held to (see ``hilum_agents.answers``); empty for none.
+        form: Such a form of its own, in place of a name (see ``hilum_agents.forms``).
         turns: Most model calls of a run.
         timeout: Seconds a run may take; ``None`` for the session's setting.
         token_limit: Tokens a run may use; ``None`` for the session's setting.
@@ -77,9 +81,11 @@ class Definition:
     tools: ToolFilter = ToolFilter()
     agents: tuple[str, ...] | None = None
     servers: tuple[str, ...] = ()
-    skills: tuple[str, ...] = ()
+    own_servers: dict[str, object] = attrs.field(factory=dict, repr=False)
+    skills: tuple[str, ...] | None = None
     permissions: tuple[Permission, ...] = ()
     answer: str = ""
+    form: Form | None = None
     turns: int = TURNS
     timeout: float | None = None
     token_limit: int | None = None
@@ -90,5 +96,19 @@ class Definition:
     def profile(self) -> Profile:
         """Give what the kernel needs to run it."""
         return Profile(
-            self.name, self.prompt, self.model, self.tools, self.turns, self.timeout, self.token_limit
+            self.name, self.instructions, self.model, self.tools, self.turns, self.timeout, self.token_limit
         )  # fmt: skip
+
+    @property
+    def instructions(self) -> str:
+        """Its prompt, and what its file asks for elsewhere that it has to be told: skills, and the form of its answer."""
+        parts = [self.prompt]
+        if self.skills:
+            parts.append(
+                f"Skills for your work: {', '.join(self.skills)}. Read each with use_skill before it is needed."
+            )
+        if (self.answer or self.form) and "```json" not in self.prompt:
+            from hilum_agents.answers import FORMS
+
+            parts.append(instructions(make_type(self.form) if self.form else FORMS[self.answer]))
+        return "\n\n".join(parts)

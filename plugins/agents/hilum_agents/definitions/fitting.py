@@ -11,9 +11,10 @@ from hilum_frontmatter import Document, flag, names, split_tools, text
 from hilum_agents.definitions.definition import Dialect, Permission
 from hilum_agents.definitions.models import read_model
 from hilum_agents.definitions.permissions import narrowed, read_opencode, read_own, split_entry
-from hilum_agents.definitions.tools import ours
+from hilum_agents.definitions.tools import Doubt, ours, tell_doubts
 
 Tell = Callable[[str, str], None]
+TOOL_KEYS = ("tools", "allowed-tools", "allowedTools", "allowed_tools")
 
 
 @attrs.frozen
@@ -23,6 +24,7 @@ class Fitted:
     tools: ToolFilter
     agents: tuple[str, ...] | None
     permissions: tuple[Permission, ...]
+    skills: tuple[str, ...] | None
     model: str
     written_model: str
 
@@ -47,7 +49,7 @@ def fit_tools(document: Document, dialect: Dialect, tell: Tell) -> Fitted:
     fields = document.fields
     allowed, denied = _Entries(), _Entries()
     allow: list[str] | None = None
-    key = next((key for key in ("tools", "allowed-tools", "allowedTools", "allowed_tools") if key in fields), "tools")
+    key = next((key for key in TOOL_KEYS if key in fields), "tools")
     if key != "tools":
         tell(key, f"What an agent may use stands in tools; {key} is taken for it.")
     value = fields.get(key)
@@ -64,21 +66,33 @@ def fit_tools(document: Document, dialect: Dialect, tell: Tell) -> Fitted:
         permissions += read_opencode(fields["permission"], lambda message: tell("permission", message))
     if "permissions" in fields:
         permissions += read_own(fields["permissions"], lambda message: tell("permissions", message))
+    mode = text(document, "sandbox_mode").casefold() if dialect == "codex" else ""
+    if mode == "read-only":
+        denied.names.append("write")
+        permissions.append(Permission("ask", "run_terminal_cmd"))
+    elif mode == "danger-full-access":
+        tell("sandbox_mode", "An agent cannot widen its rights; sandbox_mode 'danger-full-access' is ignored.")
     # What is refused in every case need not be shown to the model at all.
     whole = _refused(permissions)
     if text(document, "permissionMode") == "plan":
         denied.names += ["write", "execute"]
-    if flag(document, "readonly", False):
+    if any(flag(document, key, False) for key in ("readonly", "readOnly", "read_only", "read-only")):
         denied.names += ["write", "execute"]
     model, written, warning = read_model(fields.get("model"))
     if warning:
         tell("model", warning)
+    skills = None if fields.get("skills") in (None, "") else names(document, "skills")
+    if isinstance(fields.get("skills"), dict):  # settings of skills in Codex
+        skills = None
+        tell("skills", "skills must be a list of names; it is ignored.")
+    if skills and allow is not None and "use_skill" not in allow:
+        allow.append("use_skill")  # a skill that cannot be read helps nobody
     if allow == [] and value not in ([], {}):
         tell("tools", "Of the tools that are named none is left: the agent has no tools.")
     return Fitted(
         ToolFilter(None if allow is None else tuple(dict.fromkeys(allow)), tuple(dict.fromkeys([*denied.names, *whole]))),
         None if allowed.agents is None else tuple(dict.fromkeys(allowed.agents)),
-        tuple(permissions), model, written,
+        tuple(permissions), skills, model, written,
     )  # fmt: skip
 
 
@@ -105,26 +119,30 @@ def _take(
     """Read entries such as ``Read``, ``Bash(git:*)``, ``Agent(x)``, ``mcp__server``; adds what they stand for."""
     whole: set[str] = set()
     partly: dict[str, list[Permission]] = {}
+    doubts: list[tuple[Doubt, str]] = []
     for entry in entries:
         name, pattern = split_entry(entry)
         if not name or name.strip(".…") == "":
             if name:
-                tell(f"{entry!r} is no name of a tool; it is left out.")
+                doubts.append(("no name", entry))
             continue
         if name.startswith("!"):
             tell(f"{entry!r}: a tool is taken out with disallowedTools; the entry is left out.")
             continue
-        tools, warning = ours(name, dialect, deny=deny)
-        if warning:
-            tell(warning)
-        if tools == ("task",) and pattern not in (None, "*", ""):
+        tools, doubt = ours(name, dialect, deny=deny)
+        doubts.append((doubt, name))
+        starts = "task" in tools or "handover" in tools
+        if starts and pattern not in (None, "*", ""):
+            parts = [part.strip() for part in str(pattern).split(",") if part.strip()]
             if deny:
-                tell(f"{entry}: single agents cannot be taken out; the entry is left out.")
+                into.permissions += [Permission("deny", tool, part) for part in parts for tool in tools]
                 continue
-            into.agents = [*(into.agents or ()), *(part.strip() for part in str(pattern).split(",") if part.strip())]
-            pattern = None
-        elif tools == ("task",) and not deny:
-            into.agents = into.agents if into.agents else None
+            if "task" not in whole:
+                into.agents = [*(into.agents or ()), *parts]
+            into.names += [tool for tool in tools if tool not in into.names]
+            continue
+        if starts and not deny:
+            into.agents = None  # who may start any agent may start those that are named, too
         if pattern in (None, "", "*", ":*"):
             into.names += [tool for tool in tools if tool not in into.names]
             whole.update(tools)
@@ -134,6 +152,8 @@ def _take(
             into.names += [tool for tool in tools if tool not in into.names]
             for each in narrowed(tools[:1], str(pattern)):
                 partly.setdefault(each.tool, []).append(each)
+    for message in tell_doubts(doubts):
+        tell(message)
     for tool, permissions in partly.items():
         if tool not in whole:
             into.permissions += [Permission("deny", tool), *permissions]

@@ -1,28 +1,37 @@
-"""Reading an agent's file, in hilum's dialect or that of Claude Code, Gemini CLI, opencode or Copilot."""
+"""Reading an agent's file, in hilum's dialect or that of Claude Code, Gemini CLI, opencode, Copilot, Cursor or Codex."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from hilum_frontmatter import Document, Problem, flag, names, number, read, text
+from hilum_frontmatter import Document, Problem, flag, number, read, text
 
 from hilum_agents.definitions.definition import TURNS, Definition, Dialect, Scope
-from hilum_agents.definitions.fitting import Fitted, fit_tools
+from hilum_agents.definitions.fitting import TOOL_KEYS, fit_tools
+from hilum_agents.definitions.toml import read_toml
+from hilum_agents.forms import BadForm, Form, read_form
 
 MOST_BYTES = 2_000_000
 MOST_PROMPT = 200_000
 """Characters of a prompt; what is more is left out, and told."""
 NAME = r"[a-z][a-z0-9_-]*"
 LONGEST_NAME, LONGEST_DESCRIPTION = 64, 2_000
+USED = frozenset(
+    "kind name title description model scope version tools disallowedTools disallowed-tools disallowed_tools excludeTools"
+    " mcpServers mcp-servers mcp_servers mcp limits permissions permission permissionMode readonly readOnly read_only read-only"
+    " skills answer prompt maxTurns max_turns maxSteps steps timeout_mins disable hooks isolation handoffs sandbox_mode".split()
+) | {*TOOL_KEYS}
+"""The fields that mean something here, or of which it is told that they are not obeyed."""
+_RESTRICTION = r"(?:restricted|forbidden|denied|blocked|allowed|excluded)[_-](?:tools|paths|files|commands|file_types)"
 ANSWERS = ("explore", "review", "test", "doc", "refactor")
 
 _PLACES: tuple[tuple[str, Dialect], ...] = (
     (".hilum", "hilum"), (".claude", "claude"), (".gemini", "gemini"), (".opencode", "opencode"), ("opencode", "opencode"),
-    (".github", "copilot"), (".copilot", "copilot"),
+    (".github", "copilot"), (".copilot", "copilot"), (".codex", "codex"), (".cursor", "cursor"),
 )  # fmt: skip
 
 
@@ -47,7 +56,7 @@ def load_definition(
     except OSError as error:
         why = f"{file} cannot be read: {error.strerror or error}."
         return Definition(fallback, file, scope=scope, error=why, problems=(Problem(1, why, True),))
-    document = read(data)
+    document = read_toml(data) if file.suffix == ".toml" else read(data)
     return _of(file, fallback, document, scope, dialect or dialect_of(file, document.fields))
 
 
@@ -60,6 +69,8 @@ def dialect_of(file: Path, fields: Mapping[str, object]) -> Dialect:
         or (isinstance(tools, dict) and {*tools} <= {"allow", "deny"} and tools)
     ):
         return "hilum"
+    if file.suffix == ".toml":
+        return "codex"
     if file.name.endswith((".agent.md", ".chatmode.md")):
         return "copilot"
     parts = file.absolute().parts
@@ -89,7 +100,7 @@ def _read(file: Path) -> bytes:
 
 def _stem(file: Path) -> str:
     name = file.name
-    for ending in (".agent.md", ".chatmode.md", ".md", ".markdown"):
+    for ending in (".agent.md", ".chatmode.md", ".md", ".markdown", ".toml"):
         if name.casefold().endswith(ending):
             name = name[: -len(ending)]
             break
@@ -133,26 +144,47 @@ def _of(file: Path, fallback: str, document: Document, scope: Scope, dialect: Di
     fitted = fit_tools(reading.document, dialect, reading.tell)
     turns, timeout, tokens = _limits(reading)
     _ignored(reading)
-    answer = text(document, "answer")
-    if answer and answer not in ANSWERS:
-        reading.tell("answer", f"There is no form of answers {answer!r}; known are {', '.join(ANSWERS)}.")
-        answer = ""
-    if error:
+    answer, form = _answer(reading)
+    servers, own_servers = _servers(reading)
+    if error and not any(each.message == error for each in reading.problems):
         reading.problems.append(Problem(1, error, True))
     return Definition(
         name, file, title, description, prompt, fitted.model, fitted.written_model, scope,
-        text(document, "version"), dialect, fitted.tools, fitted.agents, _servers(reading, fitted),
-        names(document, "skills") or (), fitted.permissions, answer,
-        turns, timeout, tokens, document.fields, tuple(sorted(reading.problems, key=lambda each: each.line)), error,
+        text(document, "version"), dialect, fitted.tools, fitted.agents, servers, own_servers,
+        fitted.skills, fitted.permissions, answer, form, turns, timeout, tokens, document.fields,
+        tuple(sorted(reading.problems, key=lambda each: each.line)), error,
     )  # fmt: skip
+
+
+def _answer(reading: _Reading) -> tuple[str, Form | None]:
+    """The form of its answers: a name, or one of its own."""
+    value = reading.document.fields.get("answer")
+    if isinstance(value, dict):
+        try:
+            return "", read_form(value)
+        except BadForm as error:
+            reading.tell("answer", f"The form of answers cannot be used: {error}. Answers are not checked.")
+            return "", None
+    name = text(reading.document, "answer")
+    if name and name not in ANSWERS:
+        known = ", ".join(ANSWERS)
+        reading.tell(
+            "answer", f"There is no form of answers {name!r}; known are {known}, or describe one in a mapping."
+        )
+        return "", None
+    return name, None
 
 
 def _fatal(document: Document) -> str:
     fields = document.fields
+    if not document.present and (broken := next((each.message for each in document.problems if each.fatal), "")):
+        return broken
     if not document.present:
         return "It has no front matter, so it says neither what it is for nor what it may do."
     if not fields:
         return "Its front matter has no fields; at least a description must stand there."
+    if not document.body.strip() and not text(document, "prompt") and "developer_instructions" in fields:
+        return "Its developer_instructions are empty."
     if not document.body.strip() and not text(document, "prompt"):
         return "It has no prompt below its front matter."
     if fields.get("kind") == "remote":
@@ -167,7 +199,7 @@ def _name(reading: _Reading, fallback: str) -> tuple[str, str]:
     written = " ".join(text(reading.document, "name").split())
     display = reading.dialect == "copilot" and bool(written)
     chosen = fallback if display or not written else written
-    if not written and reading.dialect not in ("opencode", "copilot") and reading.document.present:
+    if not written and reading.dialect not in ("opencode", "copilot", "codex", "cursor") and reading.document.present:
         reading.tell("name", f"The name is missing; {fallback!r} is taken.")
     name = chosen.casefold()
     if not re.fullmatch(NAME, name):
@@ -228,21 +260,21 @@ def _limits(reading: _Reading) -> tuple[int, float | None, int | None]:
     return max(1, int(turns or TURNS)), timeout, None if tokens is None else max(1, int(tokens))
 
 
-def _servers(reading: _Reading, fitted: Fitted) -> tuple[str, ...]:
-    """Names of MCP servers; those described in the file itself are not started."""
+def _servers(reading: _Reading) -> tuple[tuple[str, ...], dict[str, object]]:
+    """Names of MCP servers, and what the file itself describes of them, which is kept and not started."""
     fields = reading.document.fields
     key = reading.first("mcpServers", "mcp-servers", "mcp_servers", "mcp")
     value = fields.get(key)
     if key == "mcp" and isinstance(value, dict) and "servers" in value:
         value = value["servers"]
     listed = value if isinstance(value, list) else [value] if isinstance(value, str) else []
-    inline = [name for each in listed if isinstance(each, dict) for name in each]
+    inline = {str(name): server for each in listed if isinstance(each, dict) for name, server in each.items()}
     if isinstance(value, dict):
-        inline += list(value)
+        inline |= {str(name): server for name, server in value.items()}
     if inline:
-        reading.tell(key, f"Servers that the file itself describes are not started: {', '.join(map(str, inline))}.")
+        reading.tell(key, f"Servers that the file itself describes are not started: {', '.join(inline)}.")
     given = [part.strip() for each in listed if isinstance(each, str) for part in each.split(",")]
-    return tuple(dict.fromkeys([*filter(None, given), *map(str, inline)]))
+    return tuple(dict.fromkeys([*filter(None, given), *inline])), inline
 
 
 def _ignored(reading: _Reading) -> None:
@@ -258,6 +290,20 @@ def _ignored(reading: _Reading) -> None:
     ):
         if fields.get(key):
             reading.tell(key, message)
+    if held := list(_restrictions(fields)):
+        reading.tell(
+            held[0].partition(".")[0], f"{', '.join(held)}: nothing is held to this here; tools and permissions are."
+        )
     kind = fields.get("kind")
     if kind not in (None, "agent", "local", "remote"):
         reading.tell("kind", f"{kind!r} is no kind of file that is known here; it is read as an agent.")
+
+
+def _restrictions(fields: Mapping[str, object]) -> Iterator[str]:
+    """Keys that look as if they held something back, and are of no program whose files are read here."""
+    for key, value in fields.items():
+        if key in ("tools", "permission", "permissions", "answer", *TOOL_KEYS):
+            continue
+        for inner in (key, *(f"{key}.{each}" for each in (value if isinstance(value, dict) else ()))):
+            if re.fullmatch(_RESTRICTION, inner.rpartition(".")[2]):
+                yield inner

@@ -11,12 +11,15 @@ from typing import Literal
 from hilum import ToolError, Verdict, Workspace, ask, deny
 
 from hilum_agents.definitions.definition import Permission
-from hilum_agents.definitions.tools import ours
+from hilum_agents.definitions.tools import ours, tell_doubts
 
 Effect = Literal["allow", "ask", "deny"]
 Tell = Callable[[str], None]
 _EFFECTS: tuple[Effect, ...] = ("allow", "ask", "deny")
 _SHELL = "run_terminal_cmd"
+# Tools whose calls are told apart by a name: which argument has it. A task without one is a copy of the agent itself.
+_NAMING = {"task": "agent", "handover": "agent", "use_skill": "name"}
+_COPY = ("general-purpose", "general", "task")
 # What has rights in opencode, and is not called like a tool.
 _OTHER_RIGHTS = {"external_directory", "doom_loop"}
 
@@ -60,9 +63,9 @@ def _rule(text: str, effect: Effect, tell: Tell) -> Iterator[Permission]:
     from hilum_guard import parse_rule
 
     name, pattern = split_entry(text)
-    tools, warning = ours(name, "hilum", deny=True)
-    if warning:
-        tell(warning)
+    tools, doubt = ours(name, "hilum", deny=True)
+    for message in tell_doubts([(doubt, name)]):
+        tell(message)
     for tool in tools:
         try:
             parse_rule(tool if pattern is None else f"{tool}({words_pattern(pattern)})", effect)
@@ -78,14 +81,14 @@ def read_opencode(value: object, tell: Tell) -> list[Permission]:
     if not isinstance(value, dict):
         value = {"*": value}
     found: list[Permission] = []
+    doubts = []
     for name, given in value.items():
         if str(name) in _OTHER_RIGHTS:
             continue  # the guard asks for these anyway
-        tools, warning = ours(str(name), "opencode", deny=True)
+        tools, doubt = ours(str(name), "opencode", deny=True)
+        doubts.append((doubt, str(name)))
         if str(name) == "edit":
             tools = tuple(dict.fromkeys(("write_file", *tools)))
-        if warning:
-            tell(warning)
         for pattern, word in (given if isinstance(given, dict) else {"*": given}).items():
             effect = _effect(word)
             if effect is None:
@@ -93,6 +96,8 @@ def read_opencode(value: object, tell: Tell) -> list[Permission]:
             for tool in tools:
                 whole = str(pattern).strip() in ("*", "**", "")
                 found.append(Permission(effect or "deny", tool, None if whole else words_pattern(str(pattern))))
+    for message in tell_doubts(doubts):
+        tell(message)
     # What only allows takes nothing back and says nothing.
     narrow = {permission.tool for permission in found if permission.effect != "allow"}
     return [each for each in found if each.effect != "allow" or each.tool in narrow or "*" in narrow]
@@ -104,6 +109,40 @@ def _effect(word: object) -> Effect | None:
 
 
 # --- judging ------------------------------------------------------------------------------------------------------------
+
+
+def judge_reach(
+    agents: Sequence[str] | None, skills: Sequence[str] | None, tool: str, arguments: str
+) -> Verdict | None:
+    """Hold a call to the agents and skills that an agent's file names; ``None`` where it says nothing of such a call.
+
+    Args:
+        agents: Names or patterns of the agents it may start; ``None`` for all.
+        skills: Those of the skills it may use; ``None`` for all.
+        tool: Name of the tool.
+        arguments: Its arguments, as JSON.
+    """
+    known = skills if tool == "use_skill" else agents if tool in _NAMING else None
+    called = _called(tool, _arguments(arguments))
+    if known is None or any(fnmatchcase(name, each.casefold()) for name in called for each in known):
+        return None
+    if tool == "use_skill":
+        return deny(f"The agent's own file names the skills it may use: {', '.join(known) or 'none'}.")
+    return deny(f"The agent's own file names the agents it may start: {', '.join(known) or 'none'}.")
+
+
+def _called(tool: str, given: dict[str, object]) -> tuple[str, ...]:
+    """What a call of a tool that takes a name calls by it, in small letters."""
+    name = given.get(_NAMING.get(tool, ""))
+    return (name.strip().casefold(),) if isinstance(name, str) and name.strip() else _COPY if tool == "task" else ()
+
+
+def _arguments(text: str) -> dict[str, object]:
+    try:
+        given = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return given if isinstance(given, dict) else {}
 
 
 def judge(permissions: Sequence[Permission], tool: str, arguments: str, workspace: Workspace) -> Verdict | None:
@@ -135,26 +174,27 @@ def _rank(permission: Permission) -> int:
 
 def _units(tool: str, arguments: str, workspace: Workspace) -> Iterator[Callable[[Permission], bool]]:
     """Give for each part of a call (each command of a command line, each path) what tells whether a permission fits it."""
-    try:
-        given = json.loads(arguments or "{}")
-    except ValueError:
-        given = {}
-    given = given if isinstance(given, dict) else {}
+    given = _arguments(arguments)
+    if tool in _NAMING:
+        called = _called(tool, given)
+        yield lambda each: each.pattern is None or any(fnmatchcase(name, each.pattern.casefold()) for name in called)
+        return
     if tool == _SHELL:
         yield from _commands(str(given.get("command", "")), workspace)
         return
-    paths = [given["path"]] if isinstance(given.get("path"), str) else []
-    paths += [path for path in given.get("paths") or () if isinstance(path, str)]
+    path = given.get("path")
+    paths: list[str] = [path] if isinstance(path, str) else []
+    several = given.get("paths")
+    paths += [path for path in several if isinstance(path, str)] if isinstance(several, list) else []
     if not paths:
         # A pattern says nothing about such a call: who allows has allowed nothing, who denies has denied it.
         yield lambda each: each.pattern is None or each.effect != "allow"
-    for path in paths:
-        yield from _path(path, workspace)
+    for each in paths:
+        yield from _path(each, workspace)
 
 
 def _commands(text: str, workspace: Workspace) -> Iterator[Callable[[Permission], bool]]:
-    from hilum_guard import fit_words, judge_command
-    from hilum_guard.rules import pattern_words
+    from hilum_guard import fit_words, judge_command, pattern_words
 
     read = judge_command(text, workspace=workspace.root)
 

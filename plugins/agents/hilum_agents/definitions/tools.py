@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from typing import Literal
+
+from hilum_guard import server_tools
 
 _EDIT = ("edit_file", "multi_edit")
 _CHANGE = ("write_file", *_EDIT, "delete_file")
@@ -45,7 +49,7 @@ _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("web", _WEB),
     ("problems getdiagnostics diagnostics readlints", ("read_lints",)),
     ("todowrite todoread todo todos writetodos managetodolist", ("todo_write",)),
-    ("task agent runsubagent customagent", ("task",)),
+    ("task agent runsubagent customagent", ("task", "handover", "get_agent_result")),
     ("taskoutput agentoutput", ("get_agent_result",)),
     ("askuserquestion askuser question askquestions", ("ask_question",)),
     ("skill activateskill", ("use_skill",)),
@@ -59,8 +63,36 @@ _NO_COUNTERPART = frozenset(
 )
 
 
-def ours(name: str, dialect: str, *, deny: bool = False) -> tuple[tuple[str, ...], str]:
-    """Give the tools here that a name stands for, and a warning if it is not certain.
+Doubt = Literal["", "unknown", "nothing", "no name", "no risk"]
+_DOUBTS: dict[str, tuple[str, str]] = {
+    "unknown": ("The tool {} is not known; it counts once a plugin provides it.",
+                "The tools {} are not known; they count once a plugin provides them."),
+    "nothing": ("hilum has nothing that does what the tool {} does.",
+                "hilum has nothing that does what the tools {} do."),
+    "no name": ("{} is no name of a tool; it is left out.", "{} are no names of tools; they are left out."),
+    "no risk": ("The tool {} is not known.", "The tools {} are not known."),
+}  # fmt: skip
+MOST_NAMED = 12
+
+
+def tell_doubts(doubts: Iterable[tuple[Doubt, str]]) -> Iterator[str]:
+    """Say what is not certain of names of tools, all of a kind in one sentence.
+
+    Args:
+        doubts: Kind of doubt and name; without one there is nothing to say.
+    """
+    named: dict[str, list[str]] = {}
+    for doubt, name in doubts:
+        if doubt and name not in named.setdefault(doubt, []):
+            named[doubt].append(name)
+    for kind, names in named.items():
+        listed = ", ".join(map(repr, names[:MOST_NAMED]))
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        yield _DOUBTS[kind][len(names) > 1].format(listed + more)
+
+
+def ours(name: str, dialect: str, *, deny: bool = False) -> tuple[tuple[str, ...], Doubt]:
+    """Give the tools here that a name stands for, and what is doubtful about it.
 
     Args:
         name: As the file has it, without what stands in parentheses.
@@ -78,12 +110,14 @@ def ours(name: str, dialect: str, *, deny: bool = False) -> tuple[tuple[str, ...
         return _CHANGE if dialect == "copilot" or deny else _EDIT, ""
     if folded in ("write", "writefile") and deny:
         return ("write_file", "delete_file"), ""
+    if folded in ("task", "agent") and deny:
+        return ("task", "handover"), ""
     if found := _TABLE.get(folded):
         return found, ""
     if name in KNOWN:
         return (name,), ""
     if folded in _NO_COUNTERPART:
-        return (), f"hilum has nothing that does what the tool {name!r} does."
+        return (), "" if deny else "nothing"
     if "/" in name:
         group, _, last = name.partition("/")
         if inner := _TABLE.get(re.sub(r"[_\W]+", "", last).casefold()) or (
@@ -91,12 +125,12 @@ def ours(name: str, dialect: str, *, deny: bool = False) -> tuple[tuple[str, ...
         ):
             return inner, ""
     if not re.fullmatch(r"[A-Za-z0-9_.:*?-]{1,128}", name):
-        return (), f"{name!r} is no name of a tool; it is left out."
+        return (), "no name"
     if any(sign in name for sign in "*?") and any(fnmatchcase(known, name) for known in KNOWN):
         return (name,), ""
     if name in RISKS:
-        return (), f"The tool {name!r} is not known."
-    return (name,), f"The tool {name!r} is not known; it counts once a plugin provides it."
+        return (), "no risk"
+    return (name,), "unknown"
 
 
 _GROUPS = frozenset({"read", "edit", "search", "execute", "web", "todo", "agent", "vscode"})
@@ -104,21 +138,19 @@ _GROUPS = frozenset({"read", "edit", "search", "execute", "web", "todo", "agent"
 
 def _server_tool(name: str, dialect: str) -> tuple[str, ...]:
     """The tools of an MCP server that a name stands for; empty where it names none."""
-    if name.startswith("mcp__"):
-        return (
-            name if name.count("__") > 1 else f"{name.rstrip('*_')}__*" if name.rstrip("*_") != "mcp" else "mcp__*",
-        )
-    if name in ("mcp_*", "mcp"):
-        return ("mcp__*",)
+    if name.startswith("mcp__") or name in ("mcp_*", "mcp"):
+        return (server_tools(f"mcp__{name[5:]}"),)
     if name.startswith("mcp_"):
         parts = name.removeprefix("mcp_").split("_")
-        return tuple(f"mcp__{'_'.join(parts[:n])}__{'_'.join(parts[n:])}" for n in range(1, len(parts))) or (
-            f"mcp__{parts[0]}__*",
+        return tuple(f"{'_'.join(parts[:n])}__{'_'.join(parts[n:])}" for n in range(1, len(parts))) or (
+            f"{parts[0]}__*",
         )
+    if "__" in name.strip("_"):
+        return (name,)
     if "/" in name and dialect != "gemini":
         server, _, tool = name.rpartition("/")
         if server.casefold() not in _GROUPS and re.fullmatch(r"[\w.@/-]+", server) and re.fullmatch(r"[\w.*-]+", tool):
-            return (f"mcp__{re.sub(r'[^A-Za-z0-9_-]', '_', server)}__{tool}",)
+            return (f"{re.sub(r'[^A-Za-z0-9_-]', '_', server)}__{tool}",)
     if dialect == "opencode" and name.endswith("_*"):
-        return (f"mcp__{name.removesuffix('_*')}__*",)
+        return (f"{name.removesuffix('_*')}__*",)
     return ()

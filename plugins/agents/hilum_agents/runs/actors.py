@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
+import trio
 from hilum import Profile, UsageError, data_folder
 from hilum.messages import writable
 
@@ -15,7 +16,12 @@ from hilum_agents.runs import kept
 from hilum_agents.runs.records import Entry
 
 if TYPE_CHECKING:
-    from hilum import Agent, Session
+    from hilum import Agent, Message, Session
+
+    from hilum_agents.definitions.definition import Definition
+
+UNUSED = 10.0
+"""Seconds after which the lock of an agent is given back whose prompt did not come."""
 
 
 class Actors:
@@ -26,12 +32,16 @@ class Actors:
 
     Attributes:
         joined: Names of agents that the user may prompt himself; what they are prompted with counts as started here.
+        definitions: By start, what an agent is held to from when it begins.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._literal: Counter[str] = Counter()
         self.joined: set[str] = set()
+        self.definitions: dict[str, Definition] = {}
+        self._locks: dict[str, tuple[IO[bytes], float]] = {}
+        self._entered: set[str] = set()
 
     # --- prompts ------------------------------------------------------------------------------------------------------
 
@@ -48,6 +58,16 @@ class Actors:
     def is_literal(self, text: str) -> bool:
         """Whether a prompt on its way is one of ours."""
         return text in self._literal
+
+    @property
+    def speaking(self) -> bool:
+        """Whether a prompt of ours is on its way."""
+        return bool(self._literal)
+
+    @property
+    def closing(self) -> bool:
+        """Whether the session is being closed: what is queued now begins when it is resumed."""
+        return self._session.work.cancel_scope.cancel_called
 
     # --- coming and going ---------------------------------------------------------------------------------------------
 
@@ -66,6 +86,7 @@ class Actors:
         messages = tuple(agent.conversation.messages) if agent else ()
         fresh = agent is None or (agent.profile, agent.parent) != (profile, owner)
         if keeps:
+            self._entered.add(profile.name)
             known = kept.load(root, profile.name)
             if known is not None and (agent is None or known.session != self._session.id):
                 messages, fresh = tuple(known.messages), True
@@ -74,6 +95,48 @@ class Actors:
             agent = self._session.add_agent(profile, owner, messages)
         return agent
 
+    def bind(self, entry: Entry) -> None:
+        """Hold an agent that begins to its definition, as it was when it was started."""
+        if (definition := self.definitions.pop(entry.id, None)) is not None:
+            self.hold(entry.actor, definition)
+
+    def hold(self, actor: str, definition: Definition) -> None:
+        """Hold an agent of the session to a definition."""
+        from hilum_agents.half import Agents
+
+        if (agents := self._session.half(Agents)) is not None:
+            agents.bind(actor, definition)
+
+    def claim(self, name: str) -> bool:
+        """Have a named agent for this session alone, until it is let go; says whether no other session has it."""
+        if name not in self._locks:
+            file = kept.lock(self._session.workspace.root, name)
+            if file is None:
+                return False
+            self._locks[name] = file, trio.current_time()
+        return True
+
+    def let_go(self, name: str) -> None:
+        """Let other sessions have a named agent."""
+        if name in self._locks:
+            self._locks.pop(name)[0].close()
+
+    def let_all_go(self, busy: set[str] | None = None) -> None:
+        """Let all go: those that nobody has prompted, or every one.
+
+        Args:
+            busy: Names of those that are at work; ``None`` to let these go, too.
+        """
+        for name, (_, since) in list(self._locks.items()):
+            idle = busy is not None and name not in busy and not self.works(name)
+            if busy is None or (idle and trio.current_time() - since > UNUSED):
+                self.let_go(name)
+
+    @property
+    def holds(self) -> bool:
+        """Whether this session has any named agent for itself."""
+        return bool(self._locks)
+
     def works(self, name: str) -> bool:
         """Whether an agent is at work, whoever started it."""
         agent = self._session.agents.get(name)
@@ -81,15 +144,25 @@ class Actors:
 
     def keep(self, entry: Entry) -> str:
         """Write down the conversation of one that keeps it; gives what went wrong, empty for nothing."""
-        agent = self._session.agents.get(entry.actor)
-        if not entry.keeps or agent is None:
+        agent, name = self._session.agents.get(entry.actor), entry.actor
+        if not entry.keeps or agent is None or not entry.run:
+            self.let_go(name)
             return ""
         root, said = str(self._session.workspace.root), list(agent.conversation.messages)
+        if not self.claim(name) or (name not in self._entered and self._is_ahead(name, said)):
+            return f"{entry.agent} has gone on in another session since; what it did here stands only in this one."
         try:
             kept.save(kept.Kept(agent=entry.actor, workspace=root, session=self._session.id, messages=said))
         except OSError as error:
             return f"The conversation of {entry.agent} could not be kept: {error}."
+        finally:
+            self.let_go(name)
         return ""
+
+    def _is_ahead(self, name: str, said: list[Message]) -> bool:
+        """Whether another session has an agent say more, while it was cut off here."""
+        known = kept.load(self._session.workspace.root, name)
+        return known is not None and known.session != self._session.id and said[: len(known.messages)] != known.messages
 
     def leave(self, entry: Entry) -> None:
         """Let go of one that nobody will ask again, so that many do not fill the memory.
@@ -106,11 +179,12 @@ class Actors:
         """Forget a named agent's conversation, here and on disk; says whether there was one.
 
         Raises:
-            UsageError: It is at work.
+            UsageError: It is at work, here or in another session.
         """
         agent = self._session.agents.get(name)
         if agent is not None and agent.conversation.pending:
             raise UsageError(f"The agent {name} is at work.", code="E_BUSY", hint="Stop it first.")
+        self.let_go(name)
         there = kept.clear(self._session.workspace.root, name)
         if agent is not None and agent.conversation.messages and name != "main":
             del self._session.agents[name]

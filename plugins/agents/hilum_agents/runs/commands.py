@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import trio
 from hilum import Kernel, Session, UsageError, open_kernel
@@ -81,26 +82,66 @@ async def _find(kernel: Kernel, desk: Desk, name: str) -> tuple[str, str, dict[s
 # --- actions ------------------------------------------------------------------------------------------------------------
 
 
+@asynccontextmanager
+async def _session(kernel: Kernel, **options: Any) -> AsyncIterator[Session]:
+    async with kernel.open_session(**options) as session:
+        gc.freeze()  # what is loaded stays: a collection that went through it would hold up every agent for 50 ms
+        yield session
+
+
 async def _run(argv: list[str], desk: Desk) -> int:
     parser = make_parser(desk, "run")
-    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("name", metavar="NAME[,NAME…]", help="who; several names are given the same to do")
     parser.add_argument("prompt", nargs="+", metavar="PROMPT", help="what it is to do")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the longest it may take")
     parser.add_argument(
-        "--approve", choices=("auto", "readonly"), default=None, help="without it, calls that ask are refused"
+        "--also", nargs=2, action="append", default=[], metavar=("NAME", "PROMPT"), help="another one beside it"
+    )
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the longest each may take")
+    parser.add_argument("--model", default="", help="provider/name or a role, for those whose file names none")
+    parser.add_argument(
+        "--approve", choices=("auto", "readonly"), default=None, help="let calls that are asked for run, or refuse them"
     )
     options = parse(parser, argv, desk)
-    prompt = " ".join(options.prompt)
+    wanted = [(name.strip(), " ".join(options.prompt)) for name in options.name.split(",") if name.strip()]
+    wanted += [(name, prompt) for name, prompt in options.also]
     if (half := _here(desk)) is not None:
-        identity = await half.start(options.name, prompt, timeout=options.timeout)
-        desk.say(f"{options.name} was started as {identity}: {half.status(identity)['current_step']}")
+        if options.model:
+            raise UsageError("In a session its model is taken.", hint="An agent's file can name another.")
+        for name, identity in await _begin(half, wanted, options.timeout):
+            desk.say(f"{name} was started as {identity}: {half.status(identity)['current_step']}")
         return 0
+    for name, _ in wanted:
+        await desk.entry(name)  # what is wrong with a name is told before what is wrong with the model
     async with _kernel(desk) as kernel:
-        await kernel.router.default()
-        async with kernel.open_session(desk.workspace, kind="headless", approve=options.approve) as session:
-            half = _half(session)
-            identity = await half.start(options.name, prompt, timeout=options.timeout)
-            return _show(await half.wait(identity), desk, options.json)
+        if options.model:
+            kernel.router.model(options.model)
+            kernel.router.roles["default"] = options.model
+        else:
+            await kernel.router.default()
+        more = {"kind": _kind(desk), "approve": options.approve, "model": options.model or None}
+        async with _session(kernel, workspace=desk.workspace, **more) as session:
+            half, after = _half(session), session.journal.last
+            begun = await _begin(half, wanted, options.timeout)
+            return await _watched(half, [identity for _, identity in begun], after, desk, options.json)
+
+
+async def _begin(half: Runs, wanted: list[tuple[str, str]], timeout: float | None) -> list[tuple[str, str]]:
+    """Start agents, or none where one of them cannot be; gives name and id of each."""
+    for name, _ in wanted:
+        await half.prepare(name)
+    return [(name, await half.start(name, prompt, timeout=timeout)) for name, prompt in wanted]
+
+
+async def _last(half: Runs, identity: str) -> dict[str, Any]:
+    """Wait for an agent, and for what it leaves in the background, which wakes it again; gives its last result."""
+    while True:
+        result = await half.wait(identity)
+        if not (identity := await half.after(identity)):
+            return result
+
+
+def _kind(desk: Desk) -> Literal["main", "headless"]:
+    return "main" if desk.asks else "headless"
 
 
 async def _retry(argv: list[str], desk: Desk) -> int:
@@ -113,10 +154,34 @@ async def _retry(argv: list[str], desk: Desk) -> int:
     async with _kernel(desk) as kernel:
         where, identity, _ = await _find(kernel, desk, options.id)
         await kernel.router.default()
-        async with kernel.open_session(resume=where, kind="headless") as session:
-            half = _half(session)
+        async with _session(kernel, resume=where, kind=_kind(desk)) as session:
+            half, after = _half(session), session.journal.last
             half.scheduler.settle(resumed=False)
-            return _show(await half.wait(await half.retry(identity)), desk, options.json)
+            return await _watched(half, [await half.retry(identity)], after, desk, options.json)
+
+
+@asynccontextmanager
+async def _unseen(session: Session, agents: Sequence[str], after: int) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    yield trio.lowlevel.checkpoint
+
+
+async def _watched(half: Runs, started: list[str], after: int, desk: Desk, json: bool) -> int:
+    """Show agents until all have ended, then what they found; gives the first exit code that is not 0."""
+    actors = [half.scheduler.ledger.find(identity).actor for identity in started]
+    async with (desk.watch or _unseen)(half.session, actors, after) as end:
+        ended = [await _last(half, identity) for identity in started]
+        await end()
+        if len(ended) == 1:
+            return _show(ended[0], desk, json)
+        if json:
+            desk.say_json(ended)
+            return next((code for each in ended if (code := EXITS.get(each["status"], 1))), 0)
+        codes = []
+        for number, result in enumerate(ended):
+            status = result["status"].replace("_", " ")
+            desk.say(("\n" if number else "") + f"── {result['agent']} ({result['agent_id']}): {status}")
+            codes.append(_show(result, desk, json=False))
+        return next((code for code in codes if code), 0)
 
 
 def _show(result: dict[str, Any], desk: Desk, json: bool) -> int:
@@ -143,7 +208,8 @@ async def _results(argv: list[str], desk: Desk) -> int:
     for row in rows:
         at = time.strftime("%m-%d %H:%M", time.localtime(row["started"]))
         step = "" if row["status"] == "completed" else f"  {row['current_step']}"
-        desk.say(f"{row['agent_id']}  {at}  {row['status']:20} {row['progress']:4.0%}  {row['agent']}{step}".rstrip())
+        name = f"{row['agent']}: {row['title']}" if row["title"] else row["agent"]
+        desk.say(f"{row['agent_id']}  {at}  {row['status']:20} {row['progress']:4.0%}  {name}{step}".rstrip())
     if not rows:
         desk.say("No agent has run here.")
     return 0
@@ -171,11 +237,21 @@ async def _clear(argv: list[str], desk: Desk) -> int:
     parser = make_parser(desk, "clear", json=False)
     parser.add_argument("name", metavar="NAME")
     options = parse(parser, argv, desk)
-    half = _here(desk)
-    there = half.clear(options.name) if half is not None else kept.clear(desk.workspace, options.name)
+    half, name = _here(desk), options.name.casefold()
+    there = half.clear(name) if half is not None else kept.clear(desk.workspace, name)
     desk.say(
         f"{options.name} has forgotten its conversation." if there else f"{options.name} has no conversation here."
     )
+    return 0
+
+
+async def _fork(argv: list[str], desk: Desk) -> int:
+    parser = make_parser(desk, "fork", json=False)
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("new", metavar="NEW", help="the agent that gets a copy of the conversation")
+    options = parse(parser, argv, desk)
+    kept.fork(desk.workspace, options.name.casefold(), options.new.casefold())
+    desk.say(f"{options.new} goes on from what {options.name} was told and said.")
     return 0
 
 
@@ -211,10 +287,11 @@ def _touch(path: Any) -> None:
 
 
 ACTIONS.update(
-    run=(_run, "start an agent: hilum agents run NAME PROMPT"),
+    run=(_run, "start one or several agents: hilum agents run NAME PROMPT"),
     results=(_results, "what ran, runs and waits, in the last sessions here"),
     result=(_result, "what one found: text, files, what is done and what is not"),
     retry=(_retry, "go on with one that failed or was cut off, from where it stood"),
     clear=(_clear, "have an agent forget its conversation in this workspace"),
+    fork=(_fork, "have another agent go on from a copy of an agent's conversation: fork NAME NEW"),
     stop=(_stop, "stop an agent, in whatever process it runs"),
 )

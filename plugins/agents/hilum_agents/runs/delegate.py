@@ -12,10 +12,14 @@ from hilum_agents.runs import results
 from hilum_agents.runs.records import Entry
 
 if TYPE_CHECKING:
+    from hilum_agents.definitions.definition import Definition
     from hilum_agents.runs.half import Runs
 
 READ_ONLY = ("read_file", "search_files", "glob_search", "list_directory", "read_lints")
+COPIES = ("general-purpose", "general", "task")
+"""Names that other programs give to a copy of the agent itself."""
 DAY = 86_400.0
+TITLE = 80
 
 
 def _half(session: Session) -> Runs:
@@ -35,6 +39,7 @@ async def task(
     model: Literal["default", "fast"] = "default",
     readonly: bool = False,
     background: bool = False,
+    agent: str = "",
 ) -> Output:
     """Launch a sub-agent to handle a complex sub-task on its own. It has its own context and the tools you have.
 
@@ -47,46 +52,62 @@ async def task(
         model: "fast" for quick and simple tasks, "default" for complex ones.
         readonly: It can only read, search and list files and read lints.
         background: Do not wait for it: go on; you are told when it has ended.
+        agent: Name of a defined agent (explore, review ...) to do it, with those of your tools that it may use.
     """
-    agents, agent = _half(call.session), call.agent
+    agents, own = _half(call.session), call.agent
     ledger = agents.scheduler.ledger
-    key = f"{agent.name}/{agent.run.id}/{agent.run.turn}/{call.id}"
+    key = f"{own.name}/{own.run.id}/{own.run.turn}/{call.id}"
     entry = ledger.by_key(key)  # a call that a crash has cut off finds what it had started
     if entry is None:
-        if background and agent.name != "main":
-            raise ToolError("Only the main agent has tasks in the background.", hint="Wait for it.", code="E_BAD_ARGS")
         if not description.strip() or not prompt.strip():
             raise ToolError("A task needs a description and a prompt.", code="E_BAD_ARGS")
-        entry = _start(agents, agent, key, description, prompt, model, readonly, background)
+        depth = _depth(agents, own)
+        definition, profile = await _wanted(agents, own, agent.strip())
+        profile = _limited(agents, own, profile, model, readonly, depth)
+        identity = agents.begin(
+            profile, prompt, title=" ".join(description.split())[:TITLE], urgent=not background, owner=own.name,
+            owner_run=own.run.id, lane=own.name, key=key, depth=depth, wakes=background, definition=definition,
+        )  # fmt: skip
+        entry = ledger.entries[identity]
     if background:
         started = f"Started in the background as {entry.id}. You are told when it has ended; do not wait for it."
         return Output(started, data={"agent_id": entry.id})
-    await _ended(agents, agent, call, entry)
+    await _ended(agents, own, call, entry)
     return await _output(agents, entry)
 
 
-def _start(
-    agents: Runs, agent: Agent, key: str, description: str, prompt: str, model: str, readonly: bool, background: bool
-) -> Entry:
-    settings, depth = agents.settings, _depth(agents, agent)
-    tools = agent.profile.tools
+async def _wanted(agents: Runs, own: Agent, name: str) -> tuple[Definition | None, Profile]:
+    """Give who is to do a task, with no tool that the agent that wants it done has not: a named agent, or a copy of it.
+
+    Raises:
+        ToolError: There is no such agent, or it cannot work here.
+    """
+    if not name or name.casefold() in COPIES:
+        prompt = own.profile.prompt if own.name != "main" else ""
+        return None, Profile("task", prompt, own.profile.model, own.profile.tools)
+    try:
+        definition, profile = await agents.prepare(name)
+    except UsageError as error:
+        raise ToolError(error.message, code=error.code, hint=error.hint) from None
+    return definition, msgspec.structs.replace(profile, tools=narrow(own, profile.tools))
+
+
+def _limited(agents: Runs, own: Agent, profile: Profile, model: str, readonly: bool, depth: int) -> Profile:
+    """Give a profile with the limits of a sub-agent: of its own and of these the smaller ones hold."""
+    settings, tools = agents.settings, profile.tools
     if readonly:
-        risks = {name: found.risk for name, found in agent.session.tools.items()}
+        risks = {name: found.risk for name, found in own.session.tools.items()}
         tools = ToolFilter(allow=tuple(name for name in READ_ONLY if tools.admits(name, risks.get(name, "read"))))
     if depth >= settings.depth:
         tools = ToolFilter(tools.allow, (*tools.deny, "task", "handover"))
-    profile = Profile(
-        name="task", prompt=agent.profile.prompt if agent.name != "main" else "",
-        model="fast" if model == "fast" else agent.profile.model, tools=tools, turns=settings.task_turns,
-        timeout=settings.task_timeout, token_limit=_tokens(agents, agent),
+    tokens, dollars = _grant(agents, own)
+    return msgspec.structs.replace(
+        profile, model="fast" if model == "fast" else profile.model, tools=tools,
+        turns=min(profile.turns or settings.task_turns, settings.task_turns),
+        timeout=min(profile.timeout or settings.task_timeout, settings.task_timeout),
+        token_limit=min((each for each in (profile.token_limit, tokens) if each is not None), default=None),
+        cost_limit=dollars,
     )  # fmt: skip
-    identity = agents.begin(
-        profile, prompt, urgent=not background, owner=agent.name, owner_run=agent.run.id, lane=agent.name, key=key,
-        depth=depth, wakes=background, cost_limit=_cost(agents, agent),
-    )  # fmt: skip
-    entry = agents.scheduler.ledger.entries[identity]
-    agents.scheduler.log(entry, "info", f"Task: {' '.join(description.split())[:80]}")
-    return entry
 
 
 def _depth(agents: Runs, agent: Agent) -> int:
@@ -102,37 +123,18 @@ def _depth(agents: Runs, agent: Agent) -> int:
     return depth
 
 
-def _open_tasks(agents: Runs, agent: Agent) -> list[Entry]:
-    return [entry for entry in agents.scheduler.ledger.owned(agent.name) if entry.lane and not entry.over]
-
-
-def _tokens(agents: Runs, agent: Agent) -> int | None:
-    """Grant a task tokens out of what the agent has left itself: half of it, so that there is some for the next one.
+def _grant(agents: Runs, agent: Agent) -> tuple[int | None, float | None]:
+    """Grant a task tokens and money out of what the agent has left itself: half, so that there is some for the next one.
 
     Raises:
         ToolError: There is none left.
     """
-    limit = agent.limit("token_limit")
-    if not limit:
-        return None
-    granted = sum(entry.profile.token_limit or 0 for entry in _open_tasks(agents, agent))
-    free = int(limit - agent.run.usage.total - granted)
-    if free < 2:
+    tokens, dollars = agents.scheduler.owners.free(agent)
+    if tokens is not None and tokens < 2:
         raise ToolError("No tokens are left for a task.", code="E_TOKEN_LIMIT", hint="Do it yourself, or end.")
-    return free // 2
-
-
-def _cost(agents: Runs, agent: Agent) -> float | None:
-    """Grant a task money out of what the agent has left, as with tokens."""
-    own = agents.scheduler.ledger.by_run.get(agent.run.id)
-    limit = own.cost_limit if own is not None else agents.settings.cost_limit
-    if limit is None:
-        return None
-    granted = sum(entry.cost_limit or 0.0 for entry in _open_tasks(agents, agent))
-    free = limit - (agent.run.usage.cost or 0.0) - granted
-    if free <= 0:
+    if dollars is not None and dollars <= 0:
         raise ToolError("No money is left for a task.", code="E_TOKEN_LIMIT", hint="Do it yourself, or end.")
-    return free / 2
+    return None if tokens is None else tokens // 2, None if dollars is None else dollars / 2
 
 
 async def _ended(agents: Runs, agent: Agent, call: Call, entry: Entry) -> None:
@@ -180,10 +182,12 @@ async def handover(call: Call, agent: str, brief: str) -> Output:
     if entry is None:
         depth = _depth(agents, own)
         try:
-            profile = await agents.profile(agent)
+            if agent.casefold() == own.profile.name:
+                raise UsageError("An agent cannot hand over to itself.", code="E_BAD_ARGS", hint="Go on with the work.")
+            definition, profile = await agents.prepare(agent)
             tools = narrow(own, profile.tools)
             identity = agents.begin(
-                msgspec.structs.replace(profile, tools=tools), brief, keep=True, owner=own.name,
+                msgspec.structs.replace(profile, tools=tools), brief, keep=True, owner=own.name, definition=definition,
                 owner_run=own.run.id, key=key, depth=depth,
             )  # fmt: skip
         except UsageError as error:

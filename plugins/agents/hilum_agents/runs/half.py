@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,14 @@ from hilum import Agent, Interpretation, Profile, Tool, ToolCall, UsageError, Ve
 from hilum.events import PluginEvent
 
 from hilum_agents.runs import delegate, kept
-from hilum_agents.runs.records import Entry, status_of
+from hilum_agents.runs.records import GO_ON, Entry, status_of
 from hilum_agents.runs.scheduler import Scheduler
 from hilum_agents.runs.settings import SchedulerSettings
 
 if TYPE_CHECKING:
     from hilum import Session
 
-GO_ON = "Go on with what you were asked to do, from where you were cut off. What is done above is done."
+    from hilum_agents.definitions.definition import Definition
 
 
 class Runs:
@@ -51,7 +51,8 @@ class Runs:
         Raises:
             UsageError: There is no such agent, it cannot work here, or there is nothing to do.
         """
-        return self.begin(await self.profile(name), prompt, keep=True, **options)
+        definition, profile = await self.prepare(name)
+        return self.begin(profile, prompt, keep=True, definition=definition, **options)
 
     def begin(
         self,
@@ -61,6 +62,7 @@ class Runs:
         urgent: bool = True,
         timeout: float | None = None,
         keep: bool = False,
+        definition: Definition | None = None,
         **more: Any,
     ) -> str:
         """Start an agent. It begins at once, or when there is room.
@@ -71,7 +73,9 @@ class Runs:
             urgent: Whether the user waits for it; such ones go first.
             timeout: Seconds its run may take; the profile's without.
             keep: Whether it has one conversation, under its name, that outlives the session; else one for each start.
-            more: For agents that start agents: ``owner``, ``owner_run``, ``lane``, ``wakes``, ``key``, ``depth``.
+            definition: What it is held to from when it begins.
+            more: For agents that start agents: ``title``, ``owner``, ``owner_run``, ``lane``, ``wakes``,
+                ``key``, ``depth``.
 
         Returns:
             The id of this start, for all other methods.
@@ -86,9 +90,14 @@ class Runs:
         limits: dict[str, Any] = {"timeout": timeout} if timeout is not None else {}
         if profile.turns is None:
             limits["turns"] = self.settings.turns
+        if profile.cost_limit is None:
+            limits["cost_limit"] = self.settings.cost_limit
         identity = os.urandom(6).hex()
         actor = profile.name if keep else f"{profile.name}-{identity}"
-        more.setdefault("cost_limit", self.settings.cost_limit)
+        if definition is not None and keep:
+            self.scheduler.actors.definitions[identity] = definition  # it may still be at work on something else
+        elif definition is not None:
+            self.scheduler.actors.hold(actor, definition)
         entry = Entry(
             id=identity, agent=profile.name, actor=actor, prompt=prompt, urgent=urgent, keeps=keep,
             profile=msgspec.structs.replace(profile, name=actor, **limits), **more,
@@ -106,8 +115,12 @@ class Runs:
         self.scheduler.actors.joined.add(profile.name)
         return self.scheduler.actors.enter(profile, "", keeps=True)
 
-    async def profile(self, name: str) -> Profile:
-        """Give what a defined agent is, as its file says now.
+    def can_begin(self, name: str) -> bool:
+        """Whether a named agent would begin at once; if so, no other session can have it from now on, until it has ended."""
+        return self.scheduler.can_begin(name)
+
+    async def prepare(self, name: str) -> tuple[Definition, Profile]:
+        """Give a defined agent that can be started here, as its file says now.
 
         Raises:
             UsageError: There is none of that name, or it cannot work here.
@@ -117,9 +130,7 @@ class Runs:
         agents = self.session.half(Agents)
         if agents is None:
             raise UsageError("Agents are not defined here.", hint="Load the plugin agents.")
-        definition, profile = await agents.prepare(name)
-        agents.bind(definition.name, definition)
-        return profile
+        return await agents.prepare(name)
 
     async def retry(self, agent_id: str) -> str:
         """Start one again that failed, was stopped or was cut off: from where it stood, with what it has done already.
@@ -134,14 +145,17 @@ class Runs:
         if not old.over or old.status == "completed":
             raise UsageError(f"The agent {old.id} is {old.status}.", hint="Only one that did not complete is retried.")
         data = (await self._event(old.queued_seq)).data
+        if (later := self.scheduler.ledger.followed(old)) is not None:
+            text = f"The agent {old.id} goes on as {later.id}, which is {later.status}."
+            raise UsageError(text, hint="Retry that one.")
         agent = self.session.agents.get(old.actor)
         begun = agent is not None and bool(agent.conversation.messages) and bool(old.run)
         prompt = f"{GO_ON}\n\n{data['prompt']}" if begun else data["prompt"]
         profile = msgspec.convert(data["profile"], Profile)
-        named = ("owner", "lane", "depth", "cost_limit")
+        named = ("title", "owner", "lane", "depth")
         entry = Entry(
             id=os.urandom(6).hex(), agent=old.agent, actor=old.actor, prompt=prompt, keeps=old.keeps, profile=profile,
-            **{name: data[name] for name in named if name in data},
+            of=old.id, **{name: data[name] for name in named if name in data},
         )  # fmt: skip
         self.scheduler.add(entry)
         return entry.id
@@ -150,6 +164,7 @@ class Runs:
         """Go on with everything that was cut off, as ``Session.resume`` does, and with the queue."""
         self.session.resume()
         self.scheduler.recover()
+        self.scheduler.owners.wake_all()
 
     # --- stopping -----------------------------------------------------------------------------------------------------
 
@@ -171,14 +186,19 @@ class Runs:
         Raises:
             UsageError: There is none of that id.
         """
-        return self._status(self.scheduler.ledger.find(agent_id))
-
-    def _status(self, entry: Entry) -> dict[str, Any]:
-        return {**status_of(entry), "place": self.scheduler.place(entry)}
+        entry = self.scheduler.ledger.find(agent_id)
+        return {**status_of(entry), "place": self.scheduler.places().get(entry.id, 0)}
 
     def list(self) -> list[dict[str, Any]]:
         """Say where each stands, oldest first."""
-        return [self._status(entry) for entry in self.scheduler.ledger.entries.values()]
+        places = self.scheduler.places()
+        return [{**status_of(one), "place": places.get(one.id, 0)} for one in self.scheduler.ledger.entries.values()]
+
+    def busy(self) -> bool:
+        """Whether one runs, waits, or has ended and is still to be told to the agent that started it."""
+        scheduler = self.scheduler
+        untold = any(entry.wakes and not entry.told for entry in scheduler.ledger.entries.values())
+        return untold or any(True for _ in scheduler.ledger.open()) or scheduler.actors.speaking
 
     async def wait(self, agent_id: str) -> dict[str, Any]:
         """Wait for the end of one, and give its result.
@@ -189,6 +209,19 @@ class Runs:
         entry = self.scheduler.ledger.find(agent_id)
         await entry.ended.wait()
         return await self.result(entry.id)
+
+    async def after(self, agent_id: str) -> str:
+        """Wait for what an agent that is over has left to run in the background; gives the id under which it goes on then.
+
+        Returns:
+            The id; empty where it has left nothing.
+        """
+        ledger = self.scheduler.ledger
+        entry = ledger.find(agent_id)
+        for left in [one for one in ledger.owned(entry.actor) if one.wakes]:
+            await left.ended.wait()
+        later = ledger.followed(entry)
+        return later.id if later is not None else ""
 
     async def result(self, agent_id: str) -> dict[str, Any]:
         """Give the result of one: text, files, actions, usage, error, what is done and what is not.
@@ -223,13 +256,7 @@ class Runs:
         Raises:
             UsageError: There is nothing to copy, or the other has a conversation already.
         """
-        root = self.session.workspace.root
-        known, taken = kept.load(root, name), kept.load(root, new)
-        if known is None or not known.messages:
-            raise UsageError(f"The agent {name} has no conversation.", code="E_NOT_FOUND")
-        if (taken is not None and taken.messages) or new == "main":
-            raise UsageError(f"The agent {new} has a conversation already.", code="E_BUSY", hint="Clear it first.")
-        kept.save(msgspec.structs.replace(known, agent=new, session=""))
+        kept.fork(self.session.workspace.root, name, new)
 
     # --- hooks --------------------------------------------------------------------------------------------------------
 
@@ -243,27 +270,35 @@ class Runs:
         """Hold an agent to the permissions of those that started it: starting one gains nothing."""
         from hilum_agents.half import Agents
 
-        definitions, seen = self.session.half(Agents), set[str]()
-        while definitions is not None and agent.parent and agent.parent not in seen:
-            seen.add(agent.parent)
-            if (above := self.session.agents.get(agent.parent)) is None:
-                break
-            agent, definition = above, definitions.of(above)
-            if definition is not None and definition.permissions:
-                from hilum_agents.definitions.permissions import judge
+        definitions, found = self.session.half(Agents), list[Verdict]()
+        if definitions is None:
+            return None
+        for above in self._above(agent):
+            if (definition := await definitions.held(above)) is not None:
+                found += [verdict] if (verdict := await definitions.judge(definition, above, call, tool)) else []
+        return max(found, key=lambda verdict: verdict.rank, default=None)
 
-                verdict = await trio.to_thread.run_sync(
-                    judge, definition.permissions, call.name, call.arguments, self.session.workspace
-                )
-                if verdict is not None and verdict.kind != "allow":
-                    return verdict
-        return None
+    def _above(self, agent: Agent) -> Iterator[Agent]:
+        """Give those that started an agent, the nearest first. One that has ended and is gone is known from the log."""
+        seen, name = {agent.name}, agent.parent
+        while name and name not in seen:
+            seen.add(name)
+            if (above := self.session.agents.get(name)) is not None:
+                yield above
+                name = above.parent
+            else:
+                name = entry.owner if (entry := self.scheduler.ledger.latest(name)) is not None else ""
 
     @hookimpl
     def remind(self, agent: Agent) -> str | None:
-        """Tell an agent at work of the ends of what it has started, and end it if it has cost too much."""
-        self.scheduler.check_cost(agent.run.id, agent.run.usage.cost or 0.0)
+        """Tell an agent at work of the ends of what it has started; what it has granted is not its own to spend."""
+        self.scheduler.owners.hold(agent)
         return self.scheduler.owners.tell_news(agent.name) or None
+
+    @hookimpl
+    def gather_context(self, agent: Agent) -> None:
+        """Limit a run that begins to what its agent has not granted to others."""
+        self.scheduler.owners.hold(agent)
 
     @hookimpl
     def provide_tools(self) -> Sequence[Tool]:
@@ -283,4 +318,5 @@ async def live(session: Session) -> AsyncIterator[Runs]:
             yield Runs(session, settings, scheduler)
         finally:
             scheduler.closed = True
+            scheduler.actors.let_all_go()
             nursery.cancel_scope.cancel()

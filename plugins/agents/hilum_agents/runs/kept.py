@@ -1,16 +1,21 @@
 """Conversations of named agents on disk, one file for each workspace and name. They outlive sessions.
 
-The last session that had the agent work wins. A file that cannot be read is set aside, and the agent begins anew.
+An agent works in one session at a time: the one that holds its lock. The lock belongs to the open file (``flock``), so that
+the end of a process gives it back, and two sessions of one process exclude each other, too. A file that cannot be read is set
+aside, and the agent begins anew.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import msgspec
-from hilum import Message, data_folder
+from hilum import Message, UsageError, data_folder
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +32,27 @@ def path_of(workspace: str | os.PathLike[str], agent: str) -> Path:
     folder = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
     name = hashlib.sha256(agent.encode(errors="surrogatepass")).hexdigest()[:24]
     return data_folder() / "agents" / "conversations" / folder / f"{name}.json"
+
+
+def lock(workspace: str | os.PathLike[str], agent: str) -> IO[bytes] | None:
+    """Take the lock of an agent in a workspace; closing the file gives it back.
+
+    Returns:
+        The file; ``None`` while another session has the agent work.
+    """
+    path = path_of(workspace, agent).with_suffix(".lock")
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file = path.open("ab")
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    except (ImportError, OSError):
+        pass  # this system, or this disk, has no locks: the last session wins
+    return file
 
 
 def load(workspace: str | os.PathLike[str], agent: str) -> Kept | None:
@@ -72,8 +98,36 @@ def clear(workspace: str | os.PathLike[str], agent: str) -> bool:
     An empty one is written, so that a session that still has the old one learns of it.
 
     Raises:
+        UsageError: It is at work in another session.
+        OSError: It could not be written.
+    """
+    with _alone(workspace, agent):
+        known = load(workspace, agent)
+        save(Kept(agent=agent, workspace=str(workspace), session=""))
+    return known is not None and bool(known.messages)
+
+
+def fork(workspace: str | os.PathLike[str], agent: str, new: str) -> None:
+    """Give another agent a copy of an agent's conversation; from there each goes its own way.
+
+    Raises:
+        UsageError: There is nothing to copy, the other has a conversation already, or it is at work.
         OSError: It could not be written.
     """
     known = load(workspace, agent)
-    save(Kept(agent=agent, workspace=str(workspace), session=""))
-    return known is not None and bool(known.messages)
+    if known is None or not known.messages:
+        raise UsageError(f"The agent {agent} has no conversation.", code="E_NOT_FOUND")
+    with _alone(workspace, new):
+        taken = load(workspace, new)
+        if (taken is not None and taken.messages) or new == "main":
+            raise UsageError(f"The agent {new} has a conversation already.", code="E_BUSY", hint="Clear it first.")
+        save(msgspec.structs.replace(known, agent=new, session=""))
+
+
+@contextmanager
+def _alone(workspace: str | os.PathLike[str], agent: str) -> Iterator[None]:
+    held = lock(workspace, agent)
+    if held is None:
+        raise UsageError(f"The agent {agent} is at work in another session.", code="E_BUSY", hint="Stop it first.")
+    with held:
+        yield

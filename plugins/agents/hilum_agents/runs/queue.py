@@ -57,5 +57,5 @@ class Queue:
 
 
 def places(queues: Iterable[Queue]) -> dict[str, int]:
-    """Give the place of each entry that waits, from 1."""
+    """Give the place of each entry that waits, from 1 in each queue."""
     return {entry.id: place for queue in queues for place, entry in enumerate(queue.order(), 1)}

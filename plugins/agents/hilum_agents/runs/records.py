@@ -14,6 +14,9 @@ from hilum.messages import writable
 QUEUED, STATUS, LOG, OUTPUT = "agents.queued", "agents.status", "agents.log", "agents.output"
 TOOL_CALL, RESULT = "agents.tool_call", "agents.result"
 
+GO_ON = "Go on with what you were asked to do, from where you were cut off. What is done above is done."
+"""What a retry begins with."""
+
 
 class Entry(msgspec.Struct, eq=False, kw_only=True):
     """One start of an agent.
@@ -21,6 +24,7 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
     Attributes:
         id: Its id, unique.
         agent: Name of the definition.
+        title: What it is about, in a few words; empty where its name says enough.
         actor: Name of the agent in the session; one that keeps its conversation has the definition's.
         prompt: What it is to do; dropped when it is over.
         owner: Name of the agent that started it, empty for the user.
@@ -32,7 +36,7 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
         key: The call that started it, so that a repeated call finds it.
         depth: How many agents stand between it and the user.
         profile: What it may do.
-        cost_limit: US dollars it may cost.
+        of: The earlier start that it goes on with, empty for none.
         run: Its run, once it has begun.
         status: Where it stands, ``queued`` to a final state.
         progress: 0 to 1, never falling.
@@ -46,6 +50,7 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
 
     id: str
     agent: str
+    title: str = ""
     actor: str
     prompt: str
     owner: str = ""
@@ -57,7 +62,7 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
     key: str = ""
     depth: int = 1
     profile: Profile = Profile()
-    cost_limit: float | None = None
+    of: str = ""
     run: str = ""
     status: str = "queued"
     progress: float = 0.0
@@ -82,19 +87,8 @@ class Entry(msgspec.Struct, eq=False, kw_only=True):
 
 
 _QUEUED = (
-    "agent",
-    "actor",
-    "prompt",
-    "owner",
-    "owner_run",
-    "lane",
-    "urgent",
-    "keeps",
-    "wakes",
-    "key",
-    "depth",
-    "cost_limit",
-)
+    "agent", "title", "actor", "prompt", "owner", "owner_run", "lane", "urgent", "keeps", "wakes", "key", "depth", "of",
+)  # fmt: skip
 
 
 class Ledger:
@@ -113,6 +107,8 @@ class Ledger:
         self._keys: dict[str, Entry] = {}
         self._unbegun: dict[str, list[Entry]] = {}
         self._owned: dict[str, list[Entry]] = {}
+        self._latest: dict[str, Entry] = {}
+        self._above: dict[str, str] = {}
 
     def apply(self, event: ev.Event) -> None:
         """Take in one event."""
@@ -138,6 +134,8 @@ class Ledger:
             self.entries[entry.id] = entry
             self._unbegun.setdefault(entry.actor, []).append(entry)
             self._owned.setdefault(entry.owner, []).append(entry)
+            self._latest[entry.actor] = entry
+            self._told(entry.actor, entry.prompt)
             if entry.key:
                 self._keys[entry.key] = entry
             return
@@ -182,6 +180,8 @@ class Ledger:
             self._unbegun[entry.actor].remove(entry)
             entry.run = run
             self.by_run[run] = entry
+            if entry.lane:
+                self._above[run] = entry.owner_run
 
     def _told(self, owner: str, *texts: str) -> None:
         for entry in [entry for entry in self._owned.get(owner, []) if entry.over]:
@@ -192,6 +192,24 @@ class Ledger:
     def by_key(self, key: str) -> Entry | None:
         """Give what a call has started."""
         return self._keys.get(key)
+
+    def latest(self, actor: str) -> Entry | None:
+        """Give the last start of an agent of the session, ``None`` where it was not started here."""
+        return self._latest.get(actor)
+
+    def followed(self, entry: Entry) -> Entry | None:
+        """Give the start that goes on with an entry."""
+        return next((one for one in reversed(self.entries.values()) if one.of == entry.id), None)
+
+    def under(self, run: str) -> list[Entry]:
+        """Give the tasks that are open and were started by a run, or by one that it has started, and so on."""
+        return [entry for entry in self.open() if entry.lane and run in self._runs_above(entry)]
+
+    def _runs_above(self, entry: Entry) -> Iterator[str]:
+        run = entry.owner_run
+        while run:
+            yield run
+            run = self._above.get(run, "")
 
     def owned(self, owner: str) -> list[Entry]:
         """Give what an agent has started: what is not over, and what it was not told of."""
@@ -225,6 +243,6 @@ def mark(entry: Entry) -> str:
 def status_of(entry: Entry) -> dict[str, Any]:
     """Say where an entry stands, as plain data."""
     return {
-        "agent_id": entry.id, "agent": entry.agent, "status": entry.status, "progress": entry.progress,
-        "current_step": entry.step, "owner": entry.owner, "started": entry.at,
+        "agent_id": entry.id, "agent": entry.agent, "title": entry.title, "status": entry.status,
+        "progress": entry.progress, "current_step": entry.step, "owner": entry.owner, "started": entry.at,
     }  # fmt: skip

@@ -6,11 +6,11 @@ when the session is opened.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import trio
 from hilum import HilumError, StoreError
 from hilum import events as ev
@@ -52,13 +52,13 @@ class Scheduler:
     def __init__(self, session: Session, settings: SchedulerSettings, nursery: trio.Nursery) -> None:
         self._session, self._settings, self._nursery = session, settings, nursery
         self.ledger, self.actors = Ledger(), Actors(session)
-        self.owners = Owners(session, self.ledger, self.actors, nursery)
+        self.owners = Owners(session, self.ledger, self.actors, nursery, settings.cost_limit, self._go_on)
         self.watches: dict[str, Watch] = {}
         self._queues: dict[str, Queue] = {}
         self._running: Counter[str] = Counter()
         self._active: dict[str, Entry] = {}
         self._busy: set[str] = set()
-        self._stopping: dict[str, ev.RunEnded | None] = {}
+        self._stopping: set[str] = set()
         self._places: dict[str, int] = {}
         self._flushed: dict[str, float] = {}
         self._lost: dict[str, ev.RunEnded] = {}
@@ -133,14 +133,32 @@ class Scheduler:
         self._queues.setdefault(entry.lane, Queue()).add(entry)
         self._work.set()
 
-    def place(self, entry: Entry) -> int:
-        """Give its place in its queue, 0 if it does not wait."""
-        queue = self._queues.get(entry.lane)
-        return places([queue]).get(entry.id, 0) if queue else 0
+    def places(self) -> dict[str, int]:
+        """Give the places of those that wait."""
+        return places(self._queues.values())
+
+    def can_begin(self, name: str) -> bool:
+        """Whether there is room for a named agent now, and no other session has it; it is this session's then."""
+        ours = (self._session.agents[each] for each in self.actors.joined if each in self._session.agents)
+        unseen = sum(each.name not in self._busy and bool(each.conversation.pending) for each in ours)
+        room = self._running[""] + unseen < self._settings.at_once
+        agent = self._session.agents.get(name)
+        idle = name not in self._busy and (agent is None or not agent.conversation.pending)
+        self._work.set()  # what was claimed, and is not made use of, is let go after a while
+        return not self._held and room and idle and self.actors.claim(name)
+
+    def _go_on(self, last: Entry, text: str) -> None:
+        """Have an agent that was started here go on after its end, with what it is told."""
+        profile = self.owners.rest(last.actor, self._session.agents[last.actor].profile)
+        self.add(Entry(
+            id=os.urandom(6).hex(), agent=last.agent, title=last.title, actor=last.actor, prompt=text, of=last.id,
+            owner=last.owner, owner_run=last.owner_run, lane=last.lane, urgent=last.urgent, keeps=last.keeps,
+            wakes=bool(last.lane), depth=last.depth, profile=profile,
+        ))  # fmt: skip
 
     def _pump(self) -> None:
         """Begin who can begin."""
-        if self._held or self.closed:
+        if self._held or self.closed or self.actors.closing:
             return
         for lane, queue in list(self._queues.items()):
             most = self._settings.tasks_at_once if lane else self._settings.at_once
@@ -155,7 +173,14 @@ class Scheduler:
                 del self._queues[lane]
 
     def _is_free(self, entry: Entry) -> bool:
-        return entry.actor not in self._busy and not self.actors.works(entry.actor)
+        if entry.actor in self._busy or self.actors.works(entry.actor):
+            return False
+        if not entry.keeps or self.actors.claim(entry.actor):
+            return True
+        step = f"Waits: {entry.agent} is at work in another session."
+        if entry.step != step:
+            self.status(entry, "queued", step)
+        return False
 
     def _occupy(self, entry: Entry) -> None:
         self._running[entry.lane] += 1
@@ -174,6 +199,7 @@ class Scheduler:
     async def _launch(self, entry: Entry) -> None:
         try:
             self.actors.enter(entry.profile, entry.owner, keeps=entry.keeps)
+            self.actors.bind(entry)
             with self.actors.literal(entry.prompt):
                 run = await self._session.prompt(entry.prompt, agent=entry.actor)
             self.ledger.begun(entry, run.id)
@@ -184,6 +210,8 @@ class Scheduler:
         except HilumError as error:
             self.finish(entry, ev.RunEnded(state="failed", code=error.code, error=error.message, hint=error.hint))
         except FAULTS as error:
+            if self.actors.closing:
+                return
             self._session.report(Fault("scheduler", "start", error))
             self.finish(entry, ev.RunEnded(state="failed", code="E_FAILED", error=f"It could not begin: {error!r}."))
 
@@ -203,6 +231,8 @@ class Scheduler:
             entry.ended.set()
 
     def _take(self, item: ev.AnyEvent | ev.Delta) -> None:
+        if self.closed:
+            return
         if isinstance(item, ev.Delta):
             if item.kind == "text" and (entry := self.ledger.by_run.get(item.run)) is not None:
                 self._watch(entry).show(item.text)
@@ -215,6 +245,7 @@ class Scheduler:
         if isinstance(item, ev.PromptQueued):
             self._alive = True
             self._adopt(item)
+        self.owners.awake |= bool(item.run)
         entry = self.ledger.by_run.get(item.run) if item.run else None
         if entry is not None:
             cut_off = isinstance(item, ev.RunEnded) and item.state == "interrupted"
@@ -224,6 +255,7 @@ class Scheduler:
         if isinstance(item, ev.StopAsked | ev.RunEnded):
             self._stopped_with(item)
         if isinstance(item, ev.RunEnded):
+            self.owners.release(item.agent, item.usage)
             self._pump()
             self.owners.wake(item.agent)
 
@@ -262,30 +294,17 @@ class Scheduler:
             case ev.RunEnded():
                 self.finish(entry, event)
 
-    def check_cost(self, run: str, cost: float) -> None:
-        """End a run that has cost too much; asked between two requests."""
-        entry = self.ledger.by_run.get(run)
-        if entry is not None and entry.cost_limit is not None and cost > entry.cost_limit:
-            error = f"The limit of {entry.cost_limit:g} US dollars is reached."
-            left = f"{error} All finished work is kept."
-            self.stop(entry, ev.RunEnded(state="partial_success", code="E_TOKEN_LIMIT", error=error, left=left))
-
     def _check_window(self, entry: Entry, watch: Watch) -> None:
         if entry.lane and watch.context > (self._settings.task_window - ANSWER) * TRIM_AT:
             self._session.trim(entry.actor)
 
     # --- ending -------------------------------------------------------------------------------------------------------
 
-    def stop(self, entry: Entry, end: ev.RunEnded | None = None) -> None:
-        """End one, wherever it stands; a second time changes nothing.
-
-        Args:
-            entry: Which.
-            end: How it counts as ended, when not as stopped.
-        """
+    def stop(self, entry: Entry) -> None:
+        """End one, wherever it stands; a second time changes nothing."""
         if entry.over or entry.id in self._stopping:
             return
-        self._stopping[entry.id] = end
+        self._stopping.add(entry.id)
         queue = self._queues.get(entry.lane)
         if queue is not None and entry.id not in self._active:
             queue.remove(entry)
@@ -300,16 +319,18 @@ class Scheduler:
 
     def _stopped_with(self, event: ev.StopAsked | ev.RunEnded) -> None:
         """Stop what an agent has started, when it is stopped; and the whole queue, when everything is."""
-        if isinstance(event, ev.RunEnded) and event.state != "stopped":
+        ends = ("stopped", "timed_out") if event.agent == "main" else ("stopped", "timed_out", "failed")
+        if isinstance(event, ev.RunEnded) and event.state not in ends:
             return
-        for entry in self.ledger.owned(event.agent):
-            if not entry.over and entry.owner_run == event.run and entry.lane:
-                entry.wakes = False  # the user has just stopped the one to be woken
-                self.stop(entry)
+        for entry in self.ledger.under(event.run):
+            entry.wakes = False  # the one to be woken has just been ended
+            self.stop(entry)
         asked_for = self.ledger.by_run.get(event.run)
         if isinstance(event, ev.StopAsked) and asked_for is not None and asked_for.id not in self._stopping:
             asked = {known.id for known in self._active.values() if self._was_asked(known)}
             if asked >= {known.id for known in self._active.values() if not known.lane}:
+                for known in self._active.values():
+                    known.wakes = False  # nobody is to be woken by a stop of everything
                 waiting = [one for queue in self._queues.values() for one in queue.order()]
                 for one in [*waiting, *(active for active in self._active.values() if not active.run)]:
                     self.stop(one)
@@ -322,10 +343,8 @@ class Scheduler:
         """Write a result, once, and let the next one begin."""
         if entry.over:
             return
-        watch, instead = self._watch(entry), self._stopping.pop(entry.id, None)
-        if instead is not None and ended.state == "stopped":
-            given = {"state": instead.state, "code": instead.code, "error": instead.error, "left": instead.left}
-            ended = msgspec.structs.replace(ended, **given)
+        watch = self._watch(entry)
+        self._stopping.discard(entry.id)
         self._flush(entry)
         if problem := self.actors.keep(entry):
             self.log(entry, "warning", problem)
@@ -335,7 +354,8 @@ class Scheduler:
         self.note(records.RESULT, **result)
         self.status(entry, result["status"], result["current_step"], result["progress"])
         self.owners.charge(entry, ended.usage)
-        self.actors.leave(entry)
+        if not any(one.wakes for one in self.ledger.owned(entry.actor)):
+            self.actors.leave(entry)
         for kept in (self.watches, self._flushed, self._lost, self._places):
             kept.pop(entry.id, None)
         if self._active.pop(entry.id, None) is not None:
@@ -344,8 +364,7 @@ class Scheduler:
             if not self._running[entry.lane]:
                 del self._running[entry.lane]
         self._pump()
-        if not self.closed:
-            self.owners.wake(entry.owner)
+        self.owners.wake(entry.owner)
 
     # --- time ---------------------------------------------------------------------------------------------------------
 
@@ -369,7 +388,10 @@ class Scheduler:
                 self._tell(entry, always=True)
             if self.actors.stop_wanted(entry):
                 self.stop(entry)
-        if not self._active and not self._queues and not self._held:
+        self.actors.let_all_go(self._busy)
+        if self._queues:
+            self._pump()  # for one that another session had
+        if not self._active and not self._queues and not self._held and not self.actors.holds:
             self._work = trio.Event()
 
     # --- after a crash ------------------------------------------------------------------------------------------------
@@ -404,6 +426,10 @@ class Scheduler:
                 self.finish(entry, ev.RunEnded(state="interrupted", code=E_INTERRUPTED, error=error, hint=hint))
             elif entry.run:
                 self._occupy(entry)
+                if entry.keeps:
+                    self.actors.claim(entry.actor)
             else:
                 self._enqueue(entry)
         self._pump()
+        if resumed:
+            self.owners.wake_all()

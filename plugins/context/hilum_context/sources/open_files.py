@@ -43,6 +43,7 @@ class OpenFiles(Source[list[tuple[Text, str]]]):
                 look.leave_out(self.type, text.path, "no tokens are left for it", said=True)
                 continue
             frame = 25 + len(text.path) // 3  # tokens of its tag
-            shown, lines = cut("\n".join(text.lines), room - frame, None if text.whole else text.total)
-            look.covered[text.path] = lines
-            yield Piece(self.type, shown, text.path, source=source)
+            whole = "\n".join(text.lines)
+            shown, lines = cut(whole, room - frame, None if text.whole else text.total)
+            hashed = text.hash if shown == whole else ""
+            yield Piece(self.type, shown, text.path, source=source, lines=lines, hash=hashed)

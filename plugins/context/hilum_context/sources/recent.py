@@ -68,9 +68,10 @@ class RecentEdits(Source[list[tuple[Text, str]]]):
         """Give those that are not sent already."""
         fresh = [(text, source) for text, source in found if text.path not in look.covered]
         for text, source in fresh[:MOST]:
-            shown, lines = cut("\n".join(text.lines), TOKENS)
-            yield Piece(self.type, shown, text.path, source=source)
-            look.covered[text.path] = lines
+            whole = "\n".join(text.lines)
+            shown, lines = cut(whole, TOKENS)
+            hashed = text.hash if shown == whole else ""
+            yield Piece(self.type, shown, text.path, source=source, lines=lines, hash=hashed)
 
 
 def _repository(root: str) -> str:

@@ -111,8 +111,7 @@ class SearchResults(Source[Hits]):
         for text in found.named:
             if text.path not in look.covered:
                 rest = "" if text.whole else f"\n[Lines 1-{len(text.lines)} of {text.total:,}.]"
-                yield Piece(self.type, "\n".join(text.lines) + rest, text.path, source="name")
-                look.covered[text.path] = len(text.lines)
+                yield Piece(self.type, "\n".join(text.lines) + rest, text.path, source="name", lines=len(text.lines))
         for path, lines in found.lines:
             new = [(number, line) for number, line in lines if number > look.covered.get(path, 0)]
             if new:

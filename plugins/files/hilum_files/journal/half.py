@@ -21,7 +21,7 @@ from hilum_files.journal import tree as trees
 from hilum_files.journal.guard import Guarded, locked
 from hilum_files.journal.journal import Journal, objects_folder
 from hilum_files.journal.objects import DAY, Objects, hash_of
-from hilum_files.journal.records import CHANGED, CHANGING, COMMAND, Change, Record, Scope, spell, unspell
+from hilum_files.journal.records import CHANGED, CHANGING, COMMAND, SHOWN, Change, Record, Scope, spell, unspell
 from hilum_files.reading import FilesSettings
 from hilum_files.text import show
 
@@ -314,6 +314,16 @@ class Changes:
         ledger = self._fold().ledger
         seen: Mapping[str, str] = ledger.seen.get(call.agent.name, {})
         return Guarded.of(call.workspace, _Book(self, call), seen)
+
+    def shown(self, agent: Agent, files: Mapping[str, str]) -> None:
+        """Note what comes whole with the prompt that the agent is about to begin on: it counts as read.
+
+        Args:
+            agent: Who gets it.
+            files: ``content_hash`` of each file, by path relative to the workspace.
+        """
+        data = {"files": {spell(path): hashed for path, hashed in files.items()}}
+        self._session.emit(events.PluginEvent(name=SHOWN, data=data), agent, agent.starting)
 
     def _fold(self) -> Journal:
         """Take in what was logged since the last time."""

@@ -7,15 +7,18 @@ first alone; what really happened is then read off the disk.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
-from hilum import UsageError, errors, events
+from hilum import Text, UsageError, UserMessage, errors, events
 
 from hilum_files.journal.tree import Node
 
 CHANGING, CHANGED, COMMAND = "files.changing", "files.changed", "files.command"
+SHOWN = "files.shown"
+WHOLE = "context:open_file", "context:recently_edited"
 Scope = Literal["call", "turn", "run", "session", "undo"]
 
 
@@ -107,6 +110,7 @@ class Ledger:
         causes: The record that last changed a path.
         unprotected: Commands whose changes are not known.
         news: Undos since the last run began.
+        shown: The hash of each file that is to come whole with a run's prompt, by run and spelled path.
     """
 
     def __init__(self) -> None:
@@ -119,6 +123,7 @@ class Ledger:
         self.causes: dict[str, str] = {}
         self.unprotected: list[Record] = []
         self.news: list[Record] = []
+        self.shown: dict[str, dict[str, str]] = {}
 
     def apply(self, event: events.AnyEvent) -> None:
         """Fold one event."""
@@ -129,6 +134,12 @@ class Ledger:
                 self.seen.setdefault(event.agent, {})[str(data.get("file"))] = data["hash"]
         elif isinstance(event, events.RunStarted):
             self.news = []
+            if shown := self.shown.pop(event.run, None):
+                sent = set(_paths_in(event.message))  # the kernel may have left something out for want of room
+                self.seen.setdefault(event.agent, {}).update({path: shown[path] for path in shown.keys() & sent})
+        elif isinstance(event, events.PluginEvent) and event.name == SHOWN:
+            with suppress(msgspec.ValidationError):
+                self.shown[event.run] = msgspec.convert(event.data.get("files"), dict[str, str])
         elif isinstance(event, events.PluginEvent) and event.name in (CHANGING, CHANGED, COMMAND):
             try:
                 record = msgspec.convert(event.data, Record)
@@ -197,6 +208,15 @@ class Ledger:
         key = there[-1].key(scope)
         chosen = [record for record in there if record.key(scope) == key]
         return [msgspec.structs.replace(record, changes=self.left(record)) for record in chosen]
+
+
+def _paths_in(message: UserMessage) -> Iterator[str]:
+    """Give the paths of the files that came with a prompt."""
+    from html import unescape
+
+    for part in message.parts:
+        if isinstance(part, Text) and part.source in WHOLE:
+            yield unescape(part.text.partition("\n")[0].partition(' path="')[2].partition('"')[0])
 
 
 def _named(records: Iterable[Record], scope: Scope, name: str) -> list[Record]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -97,6 +98,8 @@ def opened(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection | 
 def _is_there(path: Path) -> bool:
     """Whether there is a file with something in it, which then begins as an SQLite file does."""
     try:
+        if stat.S_ISFIFO(path.stat().st_mode):  # to open it would be to wait for ever
+            raise _foreign(path, "it is a pipe")
         with path.open("rb") as file:
             head = file.read(len(_MAGIC))
     except FileNotFoundError:

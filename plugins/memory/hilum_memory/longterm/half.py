@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
@@ -18,6 +19,7 @@ from hilum import (
     Tool,
     ToolDenied,
     ToolError,
+    UsageError,
     UserMessage,
     errors,
     hookimpl,
@@ -232,18 +234,18 @@ class LongTerm:
         from hilum_memory.longterm.said import is_drawn_from
         from hilum_memory.longterm.words import telling
 
-        said = await self._said(agent)
-        if not is_drawn_from(text, said):
-            raise ToolDenied(
-                "Only what the user has said is remembered, and this says more.",
-                hint='Use the user\'s own words; or ask the user to write it: hilum memory add "…".',
-            )
-        scope = USER if everywhere and USER in self.scopes else self.workspace
-        alike = set(telling(text))
-        old = [one for one in await _in_thread(lambda: self.memories.all([scope])) if one.id in (replaces or ())]
-        ids = [one.id for one in old if alike & set(telling(one.text))]
-        memory = Memory(scope=scope, kind=kind, text=text, origin="tool", run=agent.run.id)
-        written = await self._write(memory, ids)
+        with _told_to_the_model():
+            if not is_drawn_from(text, await self._said(agent)):
+                raise ToolDenied(
+                    "Only what the user has said is remembered, and this says more.",
+                    hint='Use the user\'s own words; or ask the user to write it: hilum memory add "…".',
+                )
+            scope = USER if everywhere and USER in self.scopes else self.workspace
+            alike = set(telling(text))
+            old = [one for one in await _in_thread(lambda: self.memories.all([scope])) if one.id in (replaces or ())]
+            ids = [one.id for one in old if alike & set(telling(one.text))]
+            memory = Memory(scope=scope, kind=kind, text=text, origin="tool", run=agent.run.id)
+            written = await self._write(memory, ids)
         return f"{'Known already' if written.what == 'same' else 'Remembered'} as [{written.memory.id}]."
 
     @tool(risk="write", effect="idempotent")
@@ -255,14 +257,15 @@ class LongTerm:
         """
         from hilum_memory.longterm.said import wants_forgotten
 
-        if not any(map(wants_forgotten, (await self._said(agent))[-1:])):
-            raise ToolDenied(
-                "The user has not asked to forget anything.", hint=f"hilum memory forget {number} does it."
-            )
-        memory = await _in_thread(lambda: self.memories.get(number))
-        if memory.scope not in self.scopes:
-            raise ToolError(f"There is no memory {number} here.", code=errors.E_NOT_FOUND)
-        await _in_thread(lambda: self.memories.forget([number]))
+        with _told_to_the_model():
+            if not any(map(wants_forgotten, (await self._said(agent))[-1:])):
+                raise ToolDenied(
+                    "The user has not asked to forget anything.", hint=f"hilum memory forget {number} does it."
+                )
+            memory = await _in_thread(lambda: self.memories.get(number))
+            if memory.scope not in self.scopes:
+                raise UsageError(f"There is no memory {number} here.", code=errors.E_NOT_FOUND, hint="Ask the user.")
+            await _in_thread(lambda: self.memories.forget([number]))
         self.session.note("memory.forgotten", id=number, say=f"memory: forgot [{number}]")
         return f"Forgot [{number}]."
 
@@ -353,6 +356,15 @@ class LongTerm:
         """Say that the session closed before everything was found."""
         if self.session.journal.broken is None:
             self._refuse(HilumError("The session closed first.", code=errors.E_INTERRUPTED))
+
+
+@contextmanager
+def _told_to_the_model() -> Iterator[None]:
+    """What the file of memories refuses is an answer to the model that asked, and no fault of the plugin."""
+    try:
+        yield
+    except (UsageError, StoreError) as error:
+        raise ToolError(error.message, code=error.code, hint=error.hint) from None
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -110,7 +110,7 @@ class Material:
             ("commands", "\n".join(commands)),
             ("known", "\n".join(map(line, known))),
         ]
-        closed = [(tag, re.sub(r"</(?=user|commands|known)", r"<\/", text)) for tag, text in parts]
+        closed = [(tag, re.sub(r"(?i)<(?=\s*/\s*(?:user|commands|known)\b)", r"<\\", text)) for tag, text in parts]
         return "\n".join(f"<{tag}>\n{text}\n</{tag}>" for tag, text in closed if text)
 
 

@@ -238,7 +238,8 @@ def _insert(file: sqlite3.Connection, memory: Memory, about: str) -> int:
     return id
 
 
-def _delete(file: sqlite3.Connection, ids: Sequence[int]) -> None:
+def _delete(file: sqlite3.Connection, given: Iterable[int]) -> None:
+    ids = list(dict.fromkeys(given))  # words that are taken out of the index twice damage it
     _unindex(file, ids)
     file.executemany("DELETE FROM memories WHERE id = ?", [(id,) for id in ids])
 

@@ -55,7 +55,7 @@ def line(memory: Memory) -> str:
     day = time.strftime("%Y-%m-%d", time.localtime(memory.updated))
     whose = "user, " if memory.scope == USER else ""
     where = f" ({', '.join(memory.paths)})" if memory.paths else ""
-    return f"[{memory.id}] {day} {whose}{memory.kind}: {memory.text}{where}"
+    return " ".join(f"[{memory.id}] {day} {whose}{memory.kind}: {memory.text}{where}".split())
 
 
 def fitting(found: Iterable[Memory], budget: int, known: frozenset[str]) -> list[Memory]:

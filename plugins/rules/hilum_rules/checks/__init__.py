@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hilum_rules.checks.answers import judge_answer, may_load
     from hilum_rules.checks.compiling import compile_lines, compile_rule
     from hilum_rules.checks.holding import guard_paths
-    from hilum_rules.checks.judging import judge, judge_call
+    from hilum_rules.checks.judging import judge, judge_call, rewrites
 
 __all__ = [
     "Check",
@@ -23,12 +23,13 @@ __all__ = [
     "judge_answer",
     "judge_call",
     "may_load",
+    "rewrites",
 ]
 
 # Where what is public stands: most sessions have no rule that is enforced, and need none of it.
 _HOMES = {
     "compile_lines": "compiling", "compile_rule": "compiling", "guard_paths": "holding", "judge": "judging",
-    "judge_answer": "answers", "judge_call": "judging", "may_load": "answers",
+    "judge_answer": "answers", "judge_call": "judging", "may_load": "answers", "rewrites": "judging",
 }  # fmt: skip
 
 

@@ -80,6 +80,13 @@ def _patterns(text: str, folder: PurePosixPath) -> list[str]:
     return found
 
 
+def made(pattern: str) -> bool:
+    """Whether what a pattern means is written by programs: a lock file, what was installed, what a build puts out."""
+    parts = [part for part in pattern.lower().split("/") if part not in ("", "*", "**")]
+    last = parts[-1] if parts else ""
+    return last in v.LOCKS or last in v.OUTPUTS or last.endswith((".lock", ".log")) or not v.MADE.isdisjoint(parts)
+
+
 def command(text: str, *, used: bool = False) -> tuple[str, ...]:
     """Give the words of a command, none if the text is not certainly one.
 

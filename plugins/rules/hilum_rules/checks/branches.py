@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ def fit(branches: Sequence[str], command: SimpleCommand, before: Sequence[Simple
         targets = [each.rpartition(":")[2].removeprefix("refs/heads/") for each in given[1:]]
         current = _current(command, at, before)
         targets = [current if each in ("HEAD", "@") else each for each in targets]
-        if any(each in branches for each in targets):
+        if any(fnmatch.fnmatchcase(branch, each) for each in targets for branch in branches):
             return "yes"
         return "maybe" if any(UNKNOWN in each for each in targets) else ""
     current = _current(command, at, before)

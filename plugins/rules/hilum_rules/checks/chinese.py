@@ -28,11 +28,13 @@ _A = r"⟦\d+⟧"
 _LIST = rf"{_A}(?:\s*(?:、|，|,|和|或者?|与|及|以及|/)\s*{_A})*"
 _NOT = (
     r"(?:你|agent|ai|助手|代理|模型)?\s*(?:绝对|一律|永远|任何情况下都?|在任何情况下都?|无论如何都?|千万|严格)?\s*"
-    r"(?:严禁|禁止|不得|不要|不准|不可以?|不能|不许|不允许|不应该?|绝不(?:能|要|可以?|允许)?|绝对不(?:要|能|可以?|允许)|切勿|请勿|勿|别)\s*(?:擅自|私自|随意|直接)?\s*"
+    r"(?:严禁|禁止|不得|不要|不准|不可以?|不能|不许|不允许|不应该?|绝不(?:能|要|可以?|允许)?|绝对不(?:要|能|可以?|允许)|切勿|请勿|勿|别)\s*"
 )
 _USER = r"(?:用户|我|人类|主人|开发者|维护者)?(?:的)?"
 _YES = r"(?:明确|事先)?(?:的)?(?:同意|允许|许可|确认|授权|批准|询问|要求|指示)"
 _WITHOUT = rf"(?:未经|没有(?:得到|获得|经过)?|在未(?:得到|获得|经过|经)?|未(?:得到|获得|经过)|在没有){_USER}{_YES}(?:的情况下|之?前|时)?[，,]?\s*"
+_OWN = r"(?:擅自|私自|自行|主动|自动|默认)"
+_MANNER = rf"(?:{_OWN}|随意|直接)?\s*"
 _ENDS = r"(?:了|，?无论如何|，?任何情况下)?"
 
 _VERBS: dict[str, frozenset[Action]] = {
@@ -60,14 +62,14 @@ def read(reading: Reading) -> tuple[Effect, tuple[Ban, ...]] | None:
     if context := _contexts(head, reading):
         return "deny", (context,)
     if found := _frames()["passive"].fullmatch(head):
-        bans = actions(f"{found['verb']}{found['what']}", reading)
-        return ("deny", bans) if bans else None
+        bans = actions(f"{found['hand'] or ''}{found['verb']}{found['what']}", reading)
+        return ("ask" if found["own"] else "deny", bans) if bans else None
     if found := _frames()["closed"].fullmatch(head):
         ban = _files(found["what"], WRITES, reading)
         return ("deny", (ban,)) if ban else None
     if found := _frames()["not"].fullmatch(head):
         bans = actions(found["act"], reading)
-        return ("deny", bans) if bans else None
+        return ("ask" if found["own"] else "deny", bans) if bans else None
     return None
 
 
@@ -84,12 +86,12 @@ def _frames() -> dict[str, re.Pattern[str]]:
     return {
         "ask": re.compile(rf"(?:在)?(?P<act>.+?){before}{asked}(?:一下)?"),
         "needs": re.compile(rf"(?P<act>.+?)(?:必须|需要|须|需)(?:先)?(?:经过?|得到|获得|征得|由)?{_USER}(?:明确)?(?:的)?(?:确认|同意|批准|许可|授权|审批)"),
-        "without": re.compile(rf"{_WITHOUT}{_NOT}(?P<act>.+?){_ENDS}"),
-        "within": re.compile(rf"(?:{_NOT}){_WITHOUT.replace('(?:未经', '(?:未经|在未经', 1)}(?P<act>.+?){_ENDS}"),
-        "unless": re.compile(rf"(?:{_NOT})(?P<act>.+?)[，,]?\s*除非(?:是)?(?:得到|获得|经过|经)?{_USER}(?:明确)?(?:的)?(?:要求|同意|允许|许可|授权|批准|指示|确认)(?:了|你)?"),
-        "passive": re.compile(rf"(?P<what>.*{_A}.*?)(?:{_NOT})(?:被)?(?P<verb>{verb}|运行|执行|使用)"),
+        "without": re.compile(rf"{_WITHOUT}(?:{_NOT}|(?:一律)?不(?:会|再)?){_MANNER}(?P<act>.+?){_ENDS}"),
+        "within": re.compile(rf"(?:{_NOT}){_WITHOUT.replace('(?:未经', '(?:未经|在未经', 1)}{_MANNER}(?P<act>.+?){_ENDS}"),
+        "unless": re.compile(rf"(?:{_NOT}){_MANNER}(?P<act>.+?)[，,]?\s*除非(?:是)?(?:得到|获得|经过|经)?{_USER}(?:明确)?(?:的)?(?:要求|同意|允许|许可|授权|批准|指示|确认)(?:了|你)?"),
+        "passive": re.compile(rf"(?P<what>.*{_A}.*?)(?:{_NOT})(?:被)?(?P<own>{_OWN})?(?P<hand>直接|手动|手工)?(?P<verb>{verb}|运行|执行|使用)"),
         "closed": re.compile(rf"(?P<what>.*{_A}.*?)(?:是|为|视为|均为|都是)?只读(?:的)?(?:文件|目录)?"),
-        "not": re.compile(rf"(?:{_NOT})(?P<act>.+?){_ENDS}"),
+        "not": re.compile(rf"(?:{_NOT})(?P<own>{_OWN})?(?P<act>.+?){_ENDS}"),
     }  # fmt: skip
 
 
@@ -100,7 +102,7 @@ def actions(text: str, reading: Reading) -> tuple[Ban, ...]:
 
 def _action(text: str, reading: Reading) -> Ban | None:
     text = text.strip()
-    if plain := next((ban for pattern, ban in _words() if pattern.fullmatch(text)), None):
+    if plain := next((ban for pattern, ban in _words() if pattern.fullmatch(text.removeprefix("直接"))), None):
         return plain
     if found := re.fullmatch(
         rf"(?:直接)?(?P<verb>强制推送|推送|提交|push|commit|force push)(?:代码|更改|修改)?(?:到|至|在)\s*(?P<list>(?:{_A}|[a-z]+)(?:\s*(?:、|/|和|或者?)\s*(?:{_A}|[a-z]+))*)\s*(?:分支)?(?:上)?",
@@ -134,7 +136,9 @@ def _action(text: str, reading: Reading) -> Ban | None:
 def _acts() -> dict[str, re.Pattern[str]]:
     verb = "|".join(sorted(_VERBS, key=len, reverse=True))
     return {
-        "command": re.compile(rf"(?P<verb>运行|执行|使用|用|调用)\s*(?P<list>{_LIST})\s*(?P<what>命令|工具|指令)?"),
+        "command": re.compile(
+            rf"(?:直接)?(?P<verb>运行|执行|使用|用|调用)\s*(?P<list>{_LIST})\s*(?P<what>命令|工具|指令)?"
+        ),
         "bare": re.compile(rf"(?P<list>{_LIST})(?:命令)?"),
         "host": re.compile(
             rf"(?:访问|连接到?|请求|联系|下载自|从)\s*(?:域名|主机|服务器|网站)?\s*(?P<list>{_LIST})\s*(?:域名|主机|服务器|网站)?(?:下载|获取数据)?"

@@ -34,6 +34,8 @@ MAX_SCRIPT = 200_000
 def texts(command: SimpleCommand) -> list[str]:
     """Give the texts that a simple command may run, and that are no shell that the reader has read."""
     name, found = name_of(command), []
+    if _prints(command):
+        return []
     if name not in _TEXT:
         found += [word for word in command.words[1:] if len(word) > 2 and re.search(r"[\s(;'\"]", word)]
     if command.stdin and (_INTERPRETER.fullmatch(name) or name in SHELLS):
@@ -43,6 +45,20 @@ def texts(command: SimpleCommand) -> list[str]:
     if (path := script(command)) and not (name in SHELLS or path.endswith((".sh", ".bash"))):
         found.append(text_of(path, MAX_SCRIPT))
     return found
+
+
+def _prints(command: SimpleCommand) -> bool:
+    """Whether it is Python code that only prints a text; what reads that text is judged by it."""
+    from hilum_guard import python_prints
+
+    words = command.words
+    return (
+        len(words) == 3
+        and words[1] == "-c"
+        and re.fullmatch(r"python[\d.]*", name_of(command)) is not None
+        and not _RUN_LATER.intersection(command.assigned)
+        and python_prints(words[2]) is not None
+    )
 
 
 def script(command: SimpleCommand) -> str:

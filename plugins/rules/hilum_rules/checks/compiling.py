@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import PurePosixPath
 
-from hilum_rules.checks.model import Check, Compiled
+from hilum_rules.checks.model import Ban, Check, Commands, Compiled, Effect
+from hilum_rules.checks.vocabulary import FORCE_PUSH
 
 EVERYWHERE = PurePosixPath(".")
 _ADVICE = "advice: it is not worded as one of the constraints that can be enforced"
@@ -52,10 +53,16 @@ def compile_rule(sentence: str, *, hard: bool, folder: PurePosixPath = EVERYWHER
         return Compiled(
             None, 'advice: it stands in no section of hard constraints, and does not say "must never" or the like'
         )
-    if not hard and not phrase.anchors:
+    if not hard and not phrase.anchors and not _plain_enough(effect, bans):
         return Compiled(None, "advice: it stands in no section of hard constraints, and names nothing in quotes")
     check = Check(tuple((effect, ban) for ban in bans))
     return Compiled(check, f"enforced: {check.says}")
+
+
+def _plain_enough(effect: Effect, bans: Sequence[Ban]) -> bool:
+    """Whether words that name nothing can only mean one thing: to be asked before Git does something, no forced pushes."""
+    commands = [ban.patterns for ban in bans if isinstance(ban, Commands) and ban.patterns[0][0] == "git"]
+    return len(commands) == len(bans) and (effect == "ask" or all(each == FORCE_PUSH for each in commands))
 
 
 def compile_lines(

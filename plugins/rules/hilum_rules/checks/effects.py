@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -14,17 +14,19 @@ from hilum_rules.checks.touches import Touch
 if TYPE_CHECKING:
     from hilum_guard import SimpleCommand
 
+    from hilum_rules.checks.finds import Reaches
+
 # Programs whose operands are all written.
-_WRITE_ALL = frozenset(
+WRITE_ALL = frozenset(
     """tee touch mkdir truncate mkfifo mknod sponge ed ex vi vim nvim nano emacs pico joe gzip gunzip bzip2 bunzip2 xz
     unxz zstd lz4 sqlite3 setfacl chattr split csplit isort autopep8 autoflake pyupgrade gofmt rustfmt dos2unix
     unix2dos mkstemp mount umount""".split()
 )
 _PACKERS = frozenset("gzip gunzip bzip2 bunzip2 xz unxz zstd lz4".split())
-_DELETE_ALL = frozenset("rm rmdir unlink shred trash trash-put gio srm del rimraf".split())
-_AFTER_FIRST = frozenset("chmod chown chgrp chcon".split())  # their first operand is a mode or an owner
+DELETE_ALL = frozenset("rm rmdir unlink shred trash trash-put gio srm del rimraf".split())
+AFTER_FIRST = frozenset("chmod chown chgrp chcon".split())  # their first operand is a mode or an owner
 _COPIES = frozenset("cp install rsync scp gcp ginstall ditto pax".split())
-_IN_PLACE = frozenset("sed gsed perl ruby awk gawk yq".split())
+IN_PLACE = frozenset("sed gsed perl ruby awk gawk yq".split())
 # Programs that never show what is in the files they are given.
 _BLIND = frozenset(
     """echo printf ls stat test [ [[ touch rm rmdir mkdir chmod chown basename dirname realpath readlink cd pwd true false exit
@@ -38,8 +40,13 @@ _VALUED = {
 }  # fmt: skip
 
 
-def touches(command: SimpleCommand) -> Iterator[Touch]:
-    """Give the paths that a simple command touches."""
+def touches(command: SimpleCommand, reaches: Reaches | None = None) -> Iterator[Touch]:
+    """Give the paths that a simple command touches.
+
+    Args:
+        command: The command.
+        reaches: Looks through folders for what a `find` finds; none where that may change before it runs.
+    """
     for cwd in command.cwds or (command.cwd,):
         for target in command.writes:
             if not target.isdigit() and target not in ("-", "/dev/null"):
@@ -47,8 +54,30 @@ def touches(command: SimpleCommand) -> Iterator[Touch]:
         for source in command.reads:
             yield Touch(source, "read", cwd)
         if command.words:
-            for touch in _program(command, cwd):
+            for touch in _found(command, cwd, reaches):
                 yield attrs.evolve(touch, cwd=cwd if touch.cwd is None else touch.cwd)
+
+
+def _found(command: SimpleCommand, cwd: str | None, reaches: Reaches | None) -> Iterator[Touch]:
+    """Give what a program does; where it is a `find`, or run by one, to what is really found."""
+    from hilum_rules.checks import finds
+
+    if name_of(command) in ("find", "gfind"):
+        yield from finds.touches(command, cwd, reaches)
+        return
+    reach = reaches.of(command.finder, command.finder_at, cwd) if command.found and reaches else None
+    if reach is None:
+        yield from _program(command, cwd)
+    elif command.finder[command.finder_at] == "-delete":
+        yield Touch("{}", "delete", cwd, reach=reach)
+    else:
+        yield from (touch for touch in _program(command, cwd) if touch.action == "read")
+        for touch in _program(attrs.evolve(command, words=command.found), cwd):
+            if "{}" in touch.path and touch.action != "read":
+                yield attrs.evolve(touch, reach=reach)
+            elif touch.action != "read":
+                aside = reach.beside and not touch.path.startswith(("/", "~"))
+                yield attrs.evolve(touch, path=f"…/{touch.path}") if aside else touch
 
 
 def name_of(command: SimpleCommand) -> str:
@@ -78,19 +107,19 @@ def _program(command: SimpleCommand, cwd: str | None) -> Iterator[Touch]:
     special = _SPECIAL.get(name)
     if special is not None:
         yield from special(command, given)
-    elif name in _WRITE_ALL:
+    elif name in WRITE_ALL:
         if name in _PACKERS and any(
             re.fullmatch(r"-[a-z]*[ctlk][a-z]*|--(?:stdout|test|list|keep)", word) for word in words
         ):
             given = []
         yield from (Touch(path, "write", None, by_hand=name not in ("isort", "gofmt", "rustfmt")) for path in given)
-    elif name in _DELETE_ALL:
+    elif name in DELETE_ALL:
         yield from (Touch(path, "delete", None, whole=True) for path in given)
-    elif name in _AFTER_FIRST:
+    elif name in AFTER_FIRST:
         yield from (Touch(path, "change", None, whole=True) for path in given[1:])
     elif name in _COPIES:
         yield from _copied(command, given, cwd)
-    elif name in _IN_PLACE and _in_place(words):
+    elif name in IN_PLACE and in_place(words):
         yield from (Touch(path, "change", None) for path in given)
     if name not in _BLIND and not (name == "git" and given[:1] and given[0] in _BLIND_GIT):
         yield from _read(words)
@@ -109,7 +138,8 @@ def _read(words: tuple[str, ...]) -> Iterator[Touch]:
             yield Touch(word[2:], "read", None)
 
 
-def _in_place(words: tuple[str, ...]) -> bool:
+def in_place(words: tuple[str, ...]) -> bool:
+    """Whether the options of `sed`, `perl` and the like say that the files given are changed."""
     return any(re.match(r"-[a-zA-Z]*i|--in-?place", word) and not word.startswith("--i18n") for word in words)
 
 
@@ -229,7 +259,8 @@ def _git(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
     folders += [w.partition("=")[2] for w in command.words[:at] if w.startswith("--work-tree=")]
     inner = attrs.evolve(command, words=("git", *words[1:]), cwd=os.path.join(command.cwd or "/", *folders))
     for touch in _git_inner(inner, words):
-        yield attrs.evolve(touch, path=os.path.join(*folders, touch.path)) if folders else touch
+        within = folders and touch.reach is None
+        yield attrs.evolve(touch, path=os.path.join(*folders, touch.path)) if within else touch
 
 
 def git_words(words: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
@@ -259,10 +290,15 @@ def _git_inner(command: SimpleCommand, words: tuple[str, ...]) -> Iterator[Touch
             or any(w.startswith("-s") for w in rest)
         )
         yield from (Touch(path, "write", None, whole=whole) for path in named)
-    elif verb in ("rm", "clean"):
-        if "--cached" not in rest and not any(re.fullmatch(r"-[a-z]*n[a-z]*|--dry-run", w) for w in rest):
-            named = paths or given or (["."] if verb == "clean" else [])
-            yield from (Touch(path, "delete", None, whole=verb == "rm") for path in named)
+    elif verb in ("rm", "clean") and any(re.fullmatch(r"-[a-z]*n[a-z]*|--dry-run", w) for w in rest):
+        return
+    elif verb == "rm":
+        if "--cached" not in rest:
+            yield from (Touch(path, "delete", None, whole=True) for path in paths or given)
+    elif verb == "clean":
+        from hilum_rules.checks.untracked import cleaned
+
+        yield from cleaned(command, rest, paths)
     elif verb == "mv":
         yield from _moved(attrs.evolve(command, words=("mv", *rest)), given)
     elif verb in ("apply", "am"):
@@ -318,43 +354,6 @@ def _archived(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
         yield from (Touch(path, "delete", None, whole=True) for path in given)
 
 
-def _found(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
-    """`find … -delete`, `-exec`: what the pattern of names stands for; the reader has read the commands it runs."""
-    words = command.words[1:]
-    starts = []
-    for word in words:
-        if word.startswith("-") or word in ("!", "("):
-            break
-        starts.append(word)
-    names = [
-        words[n + 1]
-        for n, word in enumerate(words[:-1])
-        if word in ("-name", "-iname", "-path", "-ipath", "-wholename")
-    ]
-    for action in _done_to_found(words):
-        for start in starts or ["."]:
-            if names:
-                yield from (Touch(os.path.join(start, "**", each), action, None) for each in names)
-            else:
-                yield Touch(start, action, None, whole=True)
-    for option in ("-fprint", "-fprintf", "-fls", "-fprint0"):
-        yield from (Touch(words[n + 1], "write", None) for n, word in enumerate(words[:-1]) if word == option)
-
-
-def _done_to_found(words: tuple[str, ...]) -> Iterator[Literal["delete", "change"]]:
-    """Give what `find` has done to all that it finds."""
-    if "-delete" in words:
-        yield "delete"
-    for number, word in enumerate(words[:-1]):
-        if word not in ("-exec", "-execdir", "-ok", "-okdir"):
-            continue
-        name = os.path.basename(words[number + 1])
-        if name in _DELETE_ALL or name == "mv":
-            yield "delete"
-        elif name in _WRITE_ALL or name in _AFTER_FIRST or (name in _IN_PLACE and _in_place(words[number + 1 :])):
-            yield "change"
-
-
 def _renamed(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
     """`rename EXPRESSION FILES`."""
     yield from (Touch(path, "delete", None, whole=True, moved=True) for path in given[1:])
@@ -384,8 +383,8 @@ def _fixed(command: SimpleCommand, given: list[str]) -> Iterator[Touch]:
 _SPECIAL: dict[str, Callable[[SimpleCommand, list[str]], Iterator[Touch]]] = {
     "mv": _moved, "rename": _renamed, "prename": _renamed, "mmv": _renamed, "ln": _linked, "dd": _dd, "patch": _patched,
     "git": _git, "curl": _downloaded, "wget": _downloaded,
-    "tar": _archived, "bsdtar": _archived, "unzip": _archived, "zip": _archived, "7z": _archived, "find": _found,
-    "gfind": _found, "sort": _out("-o", "--output"), "openssl": _out("-out"), "pandoc": _out("-o", "--output"),
+    "tar": _archived, "bsdtar": _archived, "unzip": _archived, "zip": _archived, "7z": _archived,
+    "sort": _out("-o", "--output"), "openssl": _out("-out"), "pandoc": _out("-o", "--output"),
     "gcc": _out("-o"), "cc": _out("-o"), "clang": _out("-o"), "objcopy": _out("-o"), "xxd": _out("-r"),
     "black": _fixed, "ruff": _fixed, "prettier": _fixed, "eslint": _fixed, "biome": _fixed, "yapf": _fixed,
 }  # fmt: skip

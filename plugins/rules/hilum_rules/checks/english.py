@@ -31,6 +31,7 @@ _UNLESS = (
     r"(?:explicitly\s+|specifically\s+|expressly\s+|directly\s+)?(?:ask(?:s|ed)?|request(?:s|ed)?|tell(?:s)?|told|instruct(?:s|ed)?|approve(?:s|d)?"
     rf"|confirm(?:s|ed)?|authori[sz]ed?)(?:\s+(?:explicitly|to|you|you to|to do so|you to do so|by {_USER}|for it|it|so|otherwise|a commit|one|this))*"
 )
+_WHEN = _UNLESS.replace("unless|until", "when|if|after|once|unless|until", 1)
 _OWN = r"\s+(?:automatically|on your own|proactively|on your own initiative|unprompted)"
 
 _VERBS: dict[str, frozenset[Action]] = {
@@ -96,6 +97,12 @@ def read(reading: Reading) -> tuple[Effect, tuple[Ban, ...]] | None:
         return "deny", (answer,)
     if context := words.contexts(head, reading):
         return "deny", (context,)
+    if found := _frames()["asked"].fullmatch(head):
+        bans = actions(found["act"] or found["act2"], reading)
+        return ("ask", bans) if bans else None
+    if found := _frames()["rather"].fullmatch(head):
+        other = reading.commands(found["list"], used=True)
+        return ("deny", (other,)) if other else None
     if found := _frames()["only"].fullmatch(head):
         beyond = reading.beyond(found["list"])
         return ("deny", (beyond,)) if beyond else None
@@ -137,6 +144,10 @@ def _frames() -> dict[str, re.Pattern[str]]:
         "closed": re.compile(
             rf"(?P<paths>.*{ANCHOR}.*?) (?:is|are) (?:strictly |completely |always |considered )?(?:read-only|read only|off-limits|off limits|immutable|frozen|not to be touched){_ENDS}"
         ),
+        "asked": re.compile(rf"{AGENT}(?:(?:must|should|may|can) )?(?:only (?P<act>.+?)|(?P<act2>.+?) only){_WHEN}"),
+        "rather": re.compile(
+            rf"{AGENT}(?:(?:must|should) )?(?:always )?use {ANCHOR},? (?:and )?(?:never|not|do not use|don't use|never use) (?P<list>{LIST})"
+        ),
         "not": re.compile(rf"(?:{_UNDER}|{_IT}|{NOT}|no |forbidden |prohibited )(?P<act>.+?){_ENDS}"),
         "without": re.compile(_WITHOUT + "$"),
         "unless": re.compile(_UNLESS + "$"),
@@ -168,6 +179,8 @@ def _action(text: str, reading: Reading) -> Ban | None:
     text = re.sub(r"(?<=[ ,/])(\w+ing)\b", lambda m: _GERUNDS.get(str(m[1]), str(m[1])), text)
     if plain := words.plain(text):
         return plain
+    if found := _acts()["hooks"].fullmatch(text):
+        return reading.commands(found["list"], used=True) if found["list"] else Commands(v.SKIP_HOOKS)
     if found := _acts()["branch"].fullmatch(text):
         named = reading.branches(found["list"])
         return (
@@ -181,9 +194,11 @@ def _action(text: str, reading: Reading) -> Ban | None:
         used = "use" in split(found["verb"]) or "call" in found["verb"]
         if found["what"] == "tool" or found["that"]:
             return reading.tools(found["list"])
-        return (reading.tools(found["list"], known=True) if used else None) or reading.commands(
+        means = (reading.tools(found["list"], known=True) if used else None) or reading.commands(
             found["list"], used=used
         )
+        if means or not found["verb"].startswith("call"):
+            return means
     if found := _acts()["bare"].fullmatch(text):
         return reading.commands(found["list"], used=True, many=True)
     if found := _acts()["tool"].fullmatch(text):
@@ -200,6 +215,8 @@ def _action(text: str, reading: Reading) -> Ban | None:
         ):
             return None
         hand = bool(found["hand"] or found["hand2"]) or "hand-edit" in verbs
+        if hand and "read" in does:
+            return None  # "never access `x` directly" is said of code
         return _files(found["what"], does, reading, hand=hand)
     return None
 
@@ -214,6 +231,10 @@ def _acts() -> dict[str, re.Pattern[str]]:
             rf" (?:the |any )?(?P<list>{LIST})(?P<what> commands?| tools?)?(?P<that> tool)?(?: directly| manually)?"
         ),
         "bare": re.compile(rf"(?P<list>{LIST})"),
+        "hooks": re.compile(
+            r"(?:bypass|skip|circumvent) (?:any |the |all |git |pre-commit |pre-push |commit |husky )*hooks?"
+            rf"(?: (?:with|using|via|in|by passing) (?P<list>{LIST}))?"
+        ),
         "branch": re.compile(
             r"(?:directly )?(?P<verb>force[- ]push|push|commit|make commits)(?: (?:any |your )?(?:changes?|code|commits|anything))?(?: directly| straight)?"
             rf" (?:to|on|onto|into) (?:the )?(?P<list>(?:{ANCHOR}|[a-z]+)(?:(?: or | and |/|, |,? or )(?:{ANCHOR}|[a-z]+))*)(?: branch(?:es)?)?(?: directly)?"

@@ -51,6 +51,8 @@ def _words() -> tuple[tuple[re.Pattern[str], Ban], ...]:
         (r"publish(?: (?:any |the |a )*(?:packages?|releases?))?(?: to (?:npm|pypi|crates\.io|the registry))?", Commands(v.PUBLISH)),
         (r"use sudo|run (?:anything |commands )?(?:with|using) sudo|run (?:commands |anything )?as root|use root privileges", Commands((("sudo",), ("doas",), ("su",), ("pkexec",)))),
         (r"(?:run|execute|use|perform) (?:any )?destructive (?:commands?|operations?|actions?)", Commands(v.DESTRUCTIVE)),
+        (r"(?:run|execute|use|perform) (?:any )?destructive git (?:commands?|operations?|actions?)", Commands(v.DESTRUCTIVE_GIT)),
+        (r"rebase(?: (?:commits|branches|published commits))?", Commands((("git", "rebase"), ("git", "pull", "--rebase"), ("git", "pull", "-r")))),
         (r"(?:delete|remove) (?:any |the |existing |user )*files?(?: (?:or|and) (?:folders|directories))?", Paths(("**",), frozenset({"delete"}))),
         (rf"(?:delete|remove|delete or (?:move|modify)) {_FILES} {_OUT}", Paths((), frozenset({"delete"}), outside=True)),
         (

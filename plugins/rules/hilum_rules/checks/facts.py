@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import attrs
 import msgspec
 
-from hilum_rules.checks import code, effects, network
+from hilum_rules.checks import code, effects, finds, network
 from hilum_rules.checks.touches import Ground, Touch
 
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ _READERS = re.compile(
 _DELETERS = re.compile(r"delete|remove|unlink|trash|erase", re.IGNORECASE)
 _MOVERS = re.compile(r"move|rename", re.IGNORECASE)
 MAX_NESTED_SCRIPTS = 4
+# Programs that bring no new file with a name of its own.
+_SETTLED = frozenset(
+    """cd pwd echo printf true false test [ ls cat head tail wc sort uniq grep egrep fgrep rg find gfind xargs rm rmdir set
+    export sleep date which""".split()
+)
 
 
 @attrs.define(slots=False)
@@ -121,7 +126,12 @@ class Facts:
     @cached_property
     def touches(self) -> list[Touch]:
         """The paths that the call touches."""
-        found = [touch for command in self.commands for touch in effects.touches(command)]
+        found: list[Touch] = []
+        reaches: finds.Reaches | None = finds.Reaches()
+        for command in self.commands:
+            # What an earlier command brings, a later `find` may find.
+            reaches = reaches if effects.name_of(command) in _SETTLED or command.found else None
+            found += effects.touches(command, reaches)
         for read in self.read_commands:
             for command in read.commands:
                 for source in re.findall(r"<\s*([^\s;|&()<>]+)", command.source):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+from hilum_guard import server_tools
 
 from hilum_rules.checks import code, matching, network
 from hilum_rules.checks.facts import Facts
@@ -83,6 +86,25 @@ def judge(rules: Iterable[Ruled], arguments: str, tool: Tool, root: Path) -> Ver
     return ask(f"{quoted(rule)} {what}", scope=f"rule {rule.path}:{rule.line}")
 
 
+def rewrites(paths: Iterable[str], agent: Agent, call: ToolCall, tool: Tool) -> str:
+    """Say how a call is certain to write one of some files, deleting and moving included; empty if it is not.
+
+    Args:
+        paths: The files, relative to the workspace.
+        agent: Who calls.
+        call: The call.
+        tool: The tool.
+    """
+    patterns = tuple("/" + re.sub(r"([\\*?\[\] ])", r"\\\1", path) for path in paths)
+    ban, facts = Paths(patterns), Facts.read(tool, call.arguments, agent.session.workspace.root)
+    fit, what = _paths(ban, facts)
+    if fit == "yes":
+        return what
+    # Of what is found or cleaned away, that it may be one of them is enough.
+    found = [facts.ground.reached(ban, touch, touch.reach)[1] for touch in facts.touches if touch.reach]
+    return next((f"it may change or delete {path[:200]}" for path in found if path), "")
+
+
 def quoted(rule: Ruled) -> str:
     """Name a rule with its place and its own words."""
     text = rule.sentence
@@ -99,10 +121,13 @@ def _paths(ban: Paths, facts: Facts) -> tuple[Fit, str]:
     doubt = ""
     for touch in facts.touches:
         found = facts.ground.fit(ban, touch)
+        if not found or (found == "maybe" and doubt):
+            continue
+        path = facts.ground.reached(ban, touch, touch.reach)[1] or touch.path if touch.reach else touch.path
+        what = f"{_DOES.get(touch.action, touch.action)} {path[:200]}"
         if found == "yes":
-            return "yes", f"{_DOES.get(touch.action, touch.action)} {touch.path[:200]}"
-        if found == "maybe" and not doubt:
-            doubt = f"{_DOES.get(touch.action, touch.action)} {touch.path[:200]}"
+            return "yes", what
+        doubt = what
     if not ban.outside and ban.patterns != ("**",) and (why := _in_code(ban, facts)):
         return "yes", why
     if doubt:
@@ -175,7 +200,8 @@ def _tools(ban: Tools, facts: Facts) -> tuple[Fit, str]:
     if ban.risk and facts.tool.risk == ban.risk:
         return "yes", f"{name} can {ban.risk}"
     last = name.rpartition("__")[2]
-    fits = any(fnmatchcase(each.lower(), pattern.lower()) for pattern in ban.names for each in (name, last))
+    patterns = {written.lower() for pattern in ban.names for written in (pattern, server_tools(pattern))}
+    fits = any(fnmatchcase(each.lower(), pattern) for pattern in patterns for each in (name, last))
     return ("yes", f"it calls {name}") if fits else ("", "")
 
 

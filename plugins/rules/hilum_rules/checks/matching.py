@@ -37,8 +37,12 @@ def fit(ban: Commands, command: SimpleCommand, before: Sequence[SimpleCommand] =
     if name_of(command) == "git":
         words = git_words(words)[0]
         words = _expanded(command, words)
+        if words[-1] == "--help":
+            return ""
     elif name_of(command).startswith("git-"):
         words = ("git", name_of(command)[4:], *words[1:])
+    elif pip := re.fullmatch(r"(pip3?)[\d.]+", name_of(command)):
+        words = (pip[1], *words[1:])
     best: Fit = ""
     for pattern, given in ((pattern, given) for given in (words, *_run(command, words)) for pattern in ban.patterns):
         if given is not words and "/" in given[0] and "/" not in pattern[0]:
@@ -124,13 +128,15 @@ def _fit(pattern: tuple[str, ...], words: tuple[str, ...]) -> Fit:
 
 
 def _is_option(word: str) -> bool:
-    return word.startswith("-") and word not in ("-", "--", "-m", "-S")
+    return word in ("+*", ":*") or (word.startswith("-") and word not in ("-", "--", "-m", "-S"))
 
 
 def _has(option: str, words: tuple[str, ...]) -> bool:
     """Whether an option stands among words; of short ones all letters, in one word or in several, or their long names."""
     if "--" in words:
         words = words[: words.index("--")]
+    if option in ("+*", ":*"):  # a refspec stands anywhere
+        return any(fnmatch.fnmatchcase(word, option) for word in words[1:])
     if option.startswith("--"):
         return any(
             word == option or word.startswith(option + "=") or fnmatch.fnmatchcase(word, option) or _cut(word, option)

@@ -35,12 +35,24 @@ def joined(bans: Sequence[Ban]) -> tuple[Ban, ...]:
 def each_part(text: str, reading: Reading, read: Callable[[str, Reading], Ban | None]) -> tuple[Ban, ...]:
     """Read what is done, one thing or several that are joined; nothing if a part of it is not understood."""
     if one := read(text, reading):
-        return (one,)
+        return apart(one)
     parts = split(text)
     if len(parts) < 2:
         return ()
     found = [read(part, reading) for part in parts]
-    return joined([ban for ban in found if ban is not None]) if None not in found else ()
+    return joined([each for ban in found if ban is not None for each in apart(ban)]) if None not in found else ()
+
+
+def apart(ban: Ban) -> tuple[Ban, ...]:
+    """Part a ban of paths: what programs write is meant by hand, whatever else is named with it."""
+    if not isinstance(ban, Paths) or ban.by_hand or "read" in ban.actions or not ban.actions & WRITES:
+        return (ban,)
+    made = tuple(pattern for pattern in ban.patterns if anchors.made(pattern))
+    if not made:
+        return (ban,)
+    other = tuple(pattern for pattern in ban.patterns if pattern not in made)
+    parts = (attrs.evolve(ban, patterns=other), attrs.evolve(ban, patterns=made, by_hand=True))
+    return tuple(part for part in parts if part.patterns)
 
 
 @attrs.frozen
@@ -65,10 +77,9 @@ class Reading:
         found, unless = self._named(text), self._named(but)
         if not found or not all(anchors.path_like(each, named=named) for each in found + unless):
             return None
-        locks = all(each.rpartition("/")[2].lower() in v.LOCKS for each in found)
         if does > {"create"} and wants_new(self.phrase):
             does = does - {"create"}
-        by_hand = bool(does & WRITES) and (hand or locks or generated(self.phrase)) and "read" not in does
+        by_hand = bool(does & WRITES) and (hand or generated(self.phrase)) and "read" not in does
         return Paths(
             tuple(pattern for each in found for pattern in anchors.patterns(each, self.folder)),
             does,

@@ -155,7 +155,7 @@ def _DOUBTFUL() -> re.Pattern[str]:
 
 
 _HINT = re.compile(
-    r"^(?:please |then |just )?(?:use|run|call|edit|change|regenerate|generate|create|add|see|update|apply|put|set|instead)\b|^(?:请|应|改用|使用|运行|见)"
+    r"^(?:please |then |just |always )?(?:use|run|call|edit|change|regenerate|generate|create|add|see|update|apply|put|set|instead)\b|^(?:请|应|改用|使用|运行|见)"
 )
 _BOUNDS = re.compile(
     r"\b(?:unless|except\w*|excluding|other than|apart from|only|but|however|if|when\w*|while|until|without|may|might|could|can"

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
 from hilum_rules.checks.model import Action, Paths
+
+if TYPE_CHECKING:
+    from hilum_rules.checks.finds import Reach
 
 Fit = Literal["", "maybe", "yes"]
 UNKNOWN = "…"
@@ -32,6 +37,7 @@ class Touch:
         by_hand: Its content is written by the call itself, not by a program that makes the file.
         contents: A folder whose content is put there, file by file.
         moved: It is deleted here because it is put elsewhere.
+        reach: What a `find` finds: each of it stands for ``{}`` in the path.
     """
 
     path: str
@@ -41,6 +47,7 @@ class Touch:
     by_hand: bool = True
     contents: str = ""
     moved: bool = False
+    reach: Reach | None = None
 
 
 @attrs.define(slots=False)
@@ -58,10 +65,13 @@ class Ground:
         """Tell whether a ban means what is touched."""
         if (ban.by_hand and not touch.by_hand) or (touch.moved and ban.patterns == ("**",)):
             return ""
+        if touch.reach is not None and UNKNOWN not in touch.path:
+            return self.reached(ban, touch, touch.reach)[0]
         if UNKNOWN in touch.path or (touch.cwd is None and not touch.path.startswith(("/", "~"))):
             return self._unknown(ban, touch)
-        best: Fit = ""
-        for path in self._expanded(touch):
+        paths, complete = self._expanded(touch)
+        best: Fit = "" if complete or ban.outside or touch.action == "read" else self._unseen(ban, touch)
+        for path in paths:
             for form in self._forms(path):
                 if self._done(touch, form, ban) and self._means(ban, form):
                     return "yes"
@@ -71,21 +81,41 @@ class Ground:
                     return best
         return best
 
+    @cached_property
+    def _patterns(self) -> dict[str, tuple[list[str], bool]]:
+        """What patterns were written out to: every rule asks for the same ones."""
+        return {}
+
+    @cached_property
+    def _contents(self) -> dict[tuple[str, str, bool], tuple[list[str], str, bool]]:
+        """What is in folders, for the same reason."""
+        return {}
+
     # --- forms of a path ------------------------------------------------------------------------------------------------
 
-    def _expanded(self, touch: Touch) -> list[str]:
-        """Give the absolute paths that a path may mean: home, folder, and patterns for names as the shell expands them."""
-        import glob
+    def _expanded(self, touch: Touch) -> tuple[list[str], bool]:
+        """Give the absolute paths that a path may mean: home, folder, and patterns for names as the shell expands them.
 
+        Also tells whether these are all.
+        """
         path = os.path.expanduser(touch.path) if touch.path.startswith("~") else touch.path
         path = os.path.join(touch.cwd or "/", path)
-        found = [path]
-        if any(char in path for char in "*?["):
-            for number, match in enumerate(glob.iglob(path, include_hidden=True, recursive=True)):
-                found.append(match)
-                if number > 500:
-                    break
-        return found
+        if not any(char in path for char in "*?["):
+            return [path], True
+        if path not in self._patterns:
+            from hilum_rules.checks.expanding import expand
+
+            self._patterns[path] = expand(path, self.real)
+        found, complete = self._patterns[path]
+        return [path, *found], complete
+
+    def _unseen(self, ban: Paths, touch: Touch) -> Fit:
+        """Tell whether a pattern that means more names than were looked at may mean what a ban does."""
+        last = touch.path.rstrip("/").rpartition("/")[2]
+        names = (pattern.removesuffix("/**").rstrip("/").rpartition("/")[2] for pattern in ban.patterns)
+        does = {"create", "change"} if touch.action == "write" else {touch.action}
+        meant = any("*" in name or fnmatch.fnmatchcase(_folded(name), _folded(last)) for name in names)
+        return "maybe" if meant and does & ban.actions else ""
 
     def _forms(self, path: str) -> list[str]:
         """Give the ways that a path shows: as written, links on the way followed, and all links followed."""
@@ -133,26 +163,68 @@ class Ground:
             return False
         if ban.patterns == ("**",) and form.startswith("/"):
             return False
+        if self._aside(ban, form):
+            return False
         if any(fit_path(pattern, form, strict=False) for pattern in ban.unless):
             return False
         return any(fit_path(pattern, form, strict=False) or _only(pattern, form) for pattern in ban.patterns)
+
+    def _aside(self, ban: Paths, form: str) -> bool:
+        """Whether a path is one of /tmp, and a ban means files of the project: a copy there is none of them."""
+        absolute = any(pattern.startswith(("//", "~")) for pattern in ban.patterns)
+        return form.startswith("/") and not absolute and not ban.outside and _scratch(form, self.real)
 
     def _within(self, ban: Paths, touch: Touch, path: str) -> Fit:
         """Tell whether something that a ban means is in a folder, or is put there."""
         if ban.outside or ban.patterns == ("**",):
             return ""
         source = touch.contents or path
+        if self._aside(ban, self._shown(os.path.normpath(path))):
+            return ""
         real = os.path.realpath(source)
         if not os.path.isdir(real):
             return ""
-        for seen, inner in enumerate(_walk(real)):
-            if seen > MAX_WALK:
-                return "maybe"
-            placed = os.path.join(path, os.path.relpath(inner, real)) if touch.contents else inner
-            form = self._shown(os.path.normpath(placed))
-            if self._done(touch, form, ban) and self._means(ban, form):
-                return "yes"
-        return ""
+        forms, text, complete = self._content(real, path, bool(touch.contents))
+        # What none of the names says needs no look at each of them: a folder may hold twenty thousand.
+        if any(_folded(_literal(pattern)) in text for pattern in ban.patterns):
+            for form in forms:
+                if self._done(touch, form, ban) and self._means(ban, form):
+                    return "yes"
+        return "" if complete else "maybe"
+
+    def _content(self, real: str, path: str, copied: bool) -> tuple[list[str], str, bool]:
+        """Give the paths of what is in a folder, as they show where they are or are put; all in one text; whether it is all."""
+        key = real, path, copied
+        if key not in self._contents:
+            inner = list(islice(_walk(real), MAX_WALK + 1))
+            placed = (os.path.join(path, os.path.relpath(each, real)) if copied else each for each in inner)
+            forms = [self._shown(os.path.normpath(each)) for each in placed]
+            self._contents[key] = forms, _folded("\n".join(forms)), len(forms) <= MAX_WALK
+        return self._contents[key]
+
+    def reached(self, ban: Paths, touch: Touch, reach: Reach) -> tuple[Fit, str]:
+        """Tell whether a ban means something of what a `find` finds, and what that is."""
+        best: Fit = ""
+        what = ""
+        literals = [] if ban.outside else [_folded(_literal(pattern)) for pattern in ban.patterns]
+        for entry, sure in reach.entries:
+            plain = os.path.join(reach.cwd, touch.path.replace("{}", entry.printed))
+            low = _folded(f"{plain}\n{entry.path}")
+            within = touch.whole and entry.folder
+            if literals and not within and not any(literal in low for literal in literals):
+                continue
+            places = [plain, entry.path] if touch.path == "{}" else [plain]
+            found: Fit = ""
+            for form in dict.fromkeys(self._shown(os.path.normpath(place)) for place in places):
+                if self._done(touch, form, ban) and self._means(ban, form):
+                    found = "yes"
+            if not found and within:
+                found = self._within(ban, touch, places[-1])
+            if found:
+                best, what = found if sure else "maybe", self._shown(os.path.normpath(plain))
+            if best == "yes":
+                break
+        return best, what
 
     def _unknown(self, ban: Paths, touch: Touch) -> Fit:
         """Tell whether a path that is known in part may be meant."""
@@ -231,6 +303,11 @@ def _scratch(path: str, root: str) -> bool:
             beside = os.path.dirname(root)  # what lies beside a workspace is somebody's, wherever that is
             return beside == folder or not path.startswith(beside + "/")
     return False
+
+
+def _literal(pattern: str) -> str:
+    """Give the longest part of a pattern that stands as it is in all that it means; empty if there is none."""
+    return max(re.split(r"[*?/\[\]{}]+", re.sub(r"\[[^\]]*\]|\{[^}]*\}", "*", pattern)), key=len)
 
 
 def _walk(folder: str) -> Iterator[str]:

@@ -10,7 +10,8 @@ js json json5 jsonc jsonl jsx kt kts less lock lockb lua md mdc mdx mjs ml mts n
 prisma properties proto ps1 pub py pyi pyc rb rs rst sass scala scss sh snap sql sqlite sqlite3 styl svelte svg
 swift tf tfstate tfvars toml ts tsv tsx txt vue wasm webp xlsx xml yaml yml zig zip zsh""".split()
 FILES = frozenset(
-    "Makefile Dockerfile Jenkinsfile Procfile LICENSE CODEOWNERS Gemfile Rakefile Vagrantfile README".split()
+    """Makefile Dockerfile Jenkinsfile Procfile LICENSE CODEOWNERS Gemfile Rakefile Vagrantfile README node_modules
+    __pycache__""".split()
 )
 DOTTED = re.compile(
     r"\.(?:env|git|github|gitlab|vscode|idea|ssh|aws|husky|circleci|npm|nvm|yarn|venv|cursor|claude|codex|gemini|hilum|docker|editor"
@@ -25,6 +26,15 @@ LOCKS = frozenset(
 )
 """Files that only programs write: who says not to edit them means by hand."""
 
+MADE = frozenset(
+    """node_modules .git .venv venv __pycache__ site-packages .next .nuxt .tox .nox .mypy_cache .pytest_cache .ruff_cache
+    .gradle .turbo .svelte-kit .terraform pods deriveddata bower_components""".split()
+)
+"""Folders that programs write, wherever they stand in a path: meant by hand, or nothing could be installed or committed."""
+
+OUTPUTS = frozenset("dist build out target coverage logs log htmlcov .cache .coverage obj".split())
+"""Names of folders and files of what programs put out; below them may be anything."""
+
 PROGRAMS = frozenset(
     """act alembic ansible ansible-playbook apt apt-get aws az awk bash black brew bun bundle bunx cargo chmod chown composer
     conda corepack crontab curl dd deno django-admin docker docker-compose doas dotnet dropdb emacs eslint fd firebase fly
@@ -33,12 +43,14 @@ PROGRAMS = frozenset(
     php pip pip3 pipenv pipx pkill pnpm pnpx podman poetry powershell prettier prisma psql pulumi py.test pytest python
     python2 python3 rails rake redis-cli rm rmdir rsync ruff ruby rustup scp sed serverless sh shred sls sqlite3 ssh su sudo
     supabase svn swift systemctl tar tee terraform terragrunt tofu truncate tsc tsx turbo twine uv uvx vagrant vercel vi vim
-    vite vitest wget wrangler xargs xcodebuild yarn yum zsh""".split()
+    vite vitest wget wrangler xargs xcodebuild yarn yum zsh
+    apk cnpm tnpm dnf easy_install""".split()
 )
 CERTAIN_PROGRAMS = frozenset(
     """apt apt-get awk brew bunx chmod chown conda curl doas docker-compose emacs gcloud gsutil kubectl killall nano npm npx
     pip pip3 pipenv pipx pkill pnpm pnpx podman psql rm rmdir rsync scp sed ssh sudo systemctl terraform twine uvx vim wget yarn
-    yum git gh cargo poetry heroku python2 python3""".split()
+    yum git gh cargo poetry heroku python2 python3
+    helm cnpm tnpm mvn dnf apk easy_install ansible-playbook terragrunt""".split()
 )
 """What is a program's name and nothing else, so that "never use `NAME`" can only mean it."""
 
@@ -59,6 +71,8 @@ SAME: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("git", "restore"),),
     (("terraform",), ("tofu",)),
     (("uv", "add"),),
+    (("mvn",), ("mvnw",)),
+    (("gradle",), ("gradlew",)),
 )
 # Of commands that begin so: an option, and its other spellings.
 SAME_OPTIONS: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = (
@@ -68,6 +82,11 @@ SAME_OPTIONS: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = (
     (("git", "commit"), "-n", ("--no-verify",)),
     (("git", "push"), "--delete", ("-d", ":*")),
     (("git", "branch"), "-D", ("--delete",)),
+    (("git", "add"), "-A", ("--all", "--no-ignore-removal")),
+    (("git", "add"), "--all", ("-A", "--no-ignore-removal")),
+    (("git", "add"), ".", ("./", ":/")),
+    (("docker", "compose", "down"), "-v", ("--volumes",)),
+    (("docker-compose", "down"), "-v", ("--volumes",)),
 )
 
 OPTIONS = frozenset(
@@ -85,6 +104,7 @@ FORCE_PUSH = tuple(
 )
 BRANCHES = frozenset("main master develop dev trunk production staging release".split())
 AMEND = (("git", "commit", "--amend"),)
+SKIP_HOOKS = (("*", "--no-verify"), ("git", "commit", "-n"))
 STAGE = (("git", "add"), ("git", "stage"), ("git", "update-index"))
 PULL_REQUEST = (("gh", "pr", "create"), ("glab", "mr", "create"), ("hub", "pull-request"))
 INSTALL = tuple(
@@ -113,6 +133,7 @@ DESTRUCTIVE = tuple(
         "|terraform destroy|find * -delete"
     ).split("|")
 )
+DESTRUCTIVE_GIT = tuple(words for words in DESTRUCTIVE if words[0] == "git")
 EMAIL_TOOLS = ("*send*mail*", "*mail*send*", "*reply*mail*", "*forward*mail*")
 EMAIL = (("mail",), ("mailx",), ("sendmail",), ("mutt",), ("msmtp",), ("swaks",))
 TWEET_TOOLS = ("*tweet*", "*toot*", "*publish*post*", "*create*post*", "*send*post*", "*post*create*")

@@ -1,0 +1,84 @@
+"""``hilum agents`` with a face: agents of a session are shown while they run, the user is asked, and Ctrl-C stops them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import trio
+from hilum import Session
+from hilum.events import Delta
+
+from hilum_cli.agents import again
+from hilum_cli.approvals import Approver, can_ask
+from hilum_cli.run import make_face
+from hilum_cli.stopping import Stopping
+
+if TYPE_CHECKING:
+    from hilum.events import AnyEvent
+
+    from hilum_cli.faces import Face
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run ``hilum agents``; gives its exit code."""
+    from hilum_agents.command import main as agents
+
+    return agents(argv, watch=watch, asks=can_ask())
+
+
+@asynccontextmanager
+async def watch(session: Session, agents: Sequence[str], after: int) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Show a session while this lasts. What it yields ends the showing, so that results can be written below it.
+
+    Args:
+        session: The session.
+        agents: Those that were started, by their names in the session; a single one is followed closely.
+        after: Number of the last event that is not shown.
+    """
+    face = make_face("text", quiet=False)
+    approver = Approver(session, face) if session.kind != "headless" else None
+    watcher = _Watcher(session, after, face, approver)
+    try:
+        await face.opened(session)
+        if len(agents) == 1:
+            face.lead(session, agents[0])
+        async with trio.open_nursery() as nursery:
+            await nursery.start(Stopping(session.stop).listen)
+            nursery.start_soon(face.tick)
+            if approver:
+                nursery.start_soon(approver.run)
+            nursery.start_soon(watcher.follow)
+            try:
+                yield watcher.end
+            finally:
+                nursery.cancel_scope.cancel()
+        await face.advise(again(face.progress.agents.ended()))
+    finally:
+        face.close()
+
+
+class _Watcher:
+    """Shows events in order, each once."""
+
+    def __init__(self, session: Session, after: int, face: Face, approver: Approver | None) -> None:
+        self._session, self._seq, self._face, self._approver = session, after, face, approver
+
+    async def follow(self) -> None:
+        """Show until cancelled."""
+        async for item in self._session.events(self._seq, deltas=self._face.deltas):
+            await self._show(item)
+
+    async def _show(self, item: AnyEvent | Delta) -> None:
+        if not isinstance(item, Delta):
+            self._seq = item.seq
+            if self._approver:
+                self._approver.note(item)
+        await self._face.show(item)
+
+    async def end(self) -> None:
+        """Show what is left, and give the terminal back."""
+        for event in self._session.journal.since(self._seq):
+            await self._show(event)
+        await self._face.finish()

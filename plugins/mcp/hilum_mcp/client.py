@@ -1,0 +1,243 @@
+"""One server in a session: its connection, what it offers, and its tools as the model sees them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import trio
+from hilum import Agent, Call, Output, Session, Tool, ToolDenied, ToolError, errors, estimate
+
+from hilum_mcp import offer, results
+from hilum_mcp.connection import Connection
+from hilum_mcp.errors import reason_of
+from hilum_mcp.log import Log
+from hilum_mcp.naming import tool_names
+from hilum_mcp.offer import Offer, Offered
+from hilum_mcp.opening import Opening
+from hilum_mcp.requests import Requests
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+    from hilum_mcp.server import Server
+    from hilum_mcp.settings import McpSettings
+
+TOGETHER = 0.1
+"""Seconds within which changes of a list are one."""
+
+OFTEN = 0.2
+"""Seconds between two signs of progress that are shown."""
+
+
+class ServerClient:
+    """A server of a session.
+
+    Args:
+        session: The session.
+        server: The server as it is described.
+        prefix: What the names of its tools begin with.
+        settings: As they hold for the session.
+        changed: Called when what it offers, or how it is, has changed.
+
+    Attributes:
+        offer: What it offers, ``None`` while that is not known.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        server: Server,
+        prefix: str,
+        settings: McpSettings,
+        changed: Callable[[ServerClient, bool], None],
+    ) -> None:
+        self.session, self.server, self.prefix, self.settings = session, server, prefix, settings
+        self.offer: Offer | None = None
+        self.size = 0
+        self.tools: list[Tool] = []
+        self._names: dict[str, str] = {}
+        self._changed, self._log = changed, Log(prefix)
+        self._requests = Requests(session, server.name, settings, self._log)
+        opening = Opening(session, server, settings, self._log, self._requests)
+        start = server.start_seconds or settings.start_seconds
+        self.connection = Connection(
+            server.name, opening, start, lambda _: changed(self, False), lambda _, client: self._serve(client)
+        )
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.server.name
+
+    def serves(self, agent: Agent) -> bool:
+        """Whether the user lets an agent use it."""
+        chosen = self.settings.agents.get(self.name)
+        return chosen is None or agent.name in chosen or agent.profile.name in chosen
+
+    def check(self, agent: Agent) -> None:
+        """Refuse an agent that may not use it.
+
+        Raises:
+            ToolDenied: It may not.
+        """
+        if not self.serves(agent):
+            message = f"The agent {agent.name} may not use the MCP server {self.name} (mcp.agents)."
+            raise ToolDenied(message, hint="Do without it.")
+
+    # --- what it offers -----------------------------------------------------------------------------------------------
+
+    def take(self, new: Offer) -> None:
+        """Take what it offers, and make tools of it."""
+        self.offer = new
+        shown = [tool for tool in new.tools if self.server.offers(tool.name)]
+        self._names = tool_names(self.prefix, (tool.name for tool in shown))
+        self.tools = [self._tool(self._names[tool.name], tool) for tool in shown]
+        self.size = sum(estimate(f"{tool.name}{tool.description}{tool.schema}".encode()) for tool in self.tools)
+
+    async def _serve(self, client: Client) -> None:
+        """Ask what it offers, and again whenever it says that this has changed."""
+        requests = self._requests
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._listen, client)
+            while True:
+                requests.changed = trio.Event()
+                new = await offer.ask(client)
+                if new != self.offer:
+                    self.take(new)
+                    await trio.to_thread.run_sync(offer.keep, self.server.digest, new)
+                    self._changed(self, True)
+                await requests.changed.wait()
+                await trio.sleep(TOGETHER)
+
+    async def _listen(self, client: Client) -> None:
+        """Hear of changes where the protocol has a stream for that; else they come as notifications."""
+        from mcp import MCPError
+        from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+        has = client.server_capabilities
+        tools = bool(has.tools and has.tools.list_changed)
+        prompts = bool(has.prompts and has.prompts.list_changed)
+        if not (tools or prompts):
+            return
+        try:
+            async with client.listen(tools_list_changed=tools, prompts_list_changed=prompts) as heard:
+                async for _ in heard:
+                    self._requests.changed.set()
+        except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError) as error:
+            self._log.say(f"does not tell of changes: {reason_of(error)}")
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def _tool(self, name: str, offered: Offered) -> Tool:
+        described = offered.description or f"The tool {offered.name} of the MCP server {self.name}."
+        run = functools.partial(self._call, offered.name)
+        # The time limit is this module's own: it stands still while the user is asked, and progress renews it.
+        return Tool(
+            name, described, run, risk="network", effect="once", timeout=float("inf"), schema=offered.schema
+        )  # fmt: skip
+
+    async def _call(self, tool: str, call: Call, /, **arguments: Any) -> Output:
+        self.check(call.agent)
+        shown = trio.current_time() - OFTEN
+
+        async def progress(done: float, total: float | None, message: str | None) -> None:
+            nonlocal shown
+            work.alive()
+            if trio.current_time() - shown >= OFTEN:
+                shown = trio.current_time()
+                of = f"{done:g}/{total:g}" if total else f"{done:g}"
+                call.emit(f"{of} {message or ''}".rstrip()[:500] + "\n")
+
+        limit = self.server.call_seconds or self.settings.call_seconds
+        with self._requests.working(call.agent, call.id, limit) as work:
+            answer = await self._ask(
+                work, lambda client: client.call_tool(tool, arguments, progress_callback=progress), tool
+            )
+        return results.output(answer, f"tool:{call.name}")
+
+    async def _ask(self, work: Any, job: Any, what: str) -> Any:
+        """Run a job within its time limit; says what goes wrong so that the model can go on."""
+
+        async def timed(client: Client) -> Any:
+            with work.scope if work is not None else nullcontext():
+                if work is not None:
+                    work.alive()
+                return await job(client)
+
+        try:
+            answer = await self.connection.use(timed)
+        except (ToolError, trio.Cancelled):
+            raise
+        except Exception as error:
+            message = f"The MCP server {self.name} refuses {what}: {reason_of(error)}"
+            raise ToolError(message, code=errors.E_SERVER, hint="Look at the arguments, or do without.") from None
+        if work is not None and work.scope.cancelled_caught:
+            message = (
+                f"{what} did not answer within {work.limit:g} seconds, and the MCP server {self.name} was told to stop."
+            )
+            raise ToolError(message, code=errors.E_TIMEOUT, hint="It may have had its effect. Ask for less at once.")
+        return answer
+
+    async def read(self, uri: str, source: str) -> Output:
+        """Read a resource.
+
+        Raises:
+            ToolError: There is none, or the server is down.
+        """
+        found = await self._limited(lambda client: client.read_resource(uri), f"the resource {uri}")
+        texts: list[str] = []
+        images: list[Any] = []
+        for each in found.contents:
+            results.resource(each, source, texts, images)
+        return Output("\n\n".join(texts), tuple(images))
+
+    async def resources(self) -> list[str]:
+        """Give a line for each resource and each template of resources.
+
+        Raises:
+            ToolError: The server is down.
+        """
+
+        async def both(client: Client) -> list[str]:
+            from mcp import MCPError
+
+            odd: list[str] = []
+            listed = await offer.pages(client.list_resources, "resources", odd)
+            try:
+                templates = await offer.pages(client.list_resource_templates, "resource_templates", odd)
+            except MCPError:
+                templates = []  # many servers have none, and do not know the question
+            rows = [_row(each.uri, each) for each in listed] + [_row(each.uri_template, each) for each in templates]
+            return rows + odd
+
+        found: list[str] = await self._limited(both, "the list of resources")
+        return found
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> str:
+        """Give the text of a prompt.
+
+        Raises:
+            ToolError: There is none, or the server is down.
+        """
+        found = await self._limited(lambda client: client.get_prompt(name, arguments), f"the prompt {name}")
+        parts = []
+        for message in found.messages:
+            texts, images = results.contents([message.content], f"mcp {self.name}")
+            text = "\n".join([*texts, *("[an image: not shown]" for _ in images)])
+            parts.append(text if message.role == "user" else f"[{message.role}]\n{text}")
+        return "\n\n".join(parts)
+
+    async def _limited(self, job: Any, what: str) -> Any:
+        limit = self.server.call_seconds or self.settings.call_seconds
+        with trio.move_on_after(limit + self.connection.start_seconds):
+            return await self._ask(None, job, what)
+        raise ToolError(f"The MCP server {self.name} did not answer within {limit:g} seconds.", code=errors.E_TIMEOUT)
+
+
+def _row(uri: str, each: Any) -> str:
+    about = ": ".join(filter(None, (each.title or each.name, each.description)))
+    kind = f" ({each.mime_type})" if each.mime_type else ""
+    return f"{uri}{kind} {about}"[:300]

@@ -1,0 +1,31 @@
+"""What goes wrong between a server and the SDK, said in one sentence."""
+
+from __future__ import annotations
+
+from hilum import HilumError
+
+LONGEST = 500
+
+
+class NeedsLogin(Exception):
+    """The server wants the user to log in, which only ``hilum mcp login`` does."""
+
+
+def single(error: BaseException) -> BaseException:
+    """Give the first error of nested groups that is no group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def reason_of(error: BaseException) -> str:
+    """Say in a sentence what an error says, for the user and the model."""
+    error = single(error)
+    if isinstance(error, HilumError):
+        return str(error)
+    text = " ".join(str(error).split())[:LONGEST] or type(error).__name__
+    if said := getattr(getattr(error, "error", None), "message", ""):  # an error of the protocol
+        text = " ".join(str(said).split())[:LONGEST]
+    elif isinstance(error, OSError) or type(error).__module__.partition(".")[0] in ("httpx", "httpx2", "httpcore2"):
+        text = f"{type(error).__name__}: {text}"
+    return text if text.endswith((".", "!", "?")) else f"{text}."

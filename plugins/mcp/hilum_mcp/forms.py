@@ -1,0 +1,97 @@
+"""Forms that servers have the user fill in: flat objects of texts, numbers, choices; one question a field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+DECLINE, SKIP = "Decline", "Leave it empty"
+YES, NO = "Yes", "No"
+MOST_FIELDS, MOST_CHOICES, LONGEST = 10, 8, 300
+
+
+class Field(msgspec.Struct, frozen=True):
+    """A field of a form.
+
+    Args:
+        name: Its name.
+        kind: ``string``, ``number``, ``integer`` or ``boolean``.
+        question: What the user is asked.
+        choices: What it may be: what is shown, and the value.
+        multiple: Whether it may be several of them.
+        required: Whether it must have a value.
+    """
+
+    name: str
+    kind: str
+    question: str
+    choices: dict[str, str] = {}
+    multiple: bool = False
+    required: bool = False
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What the user may choose; what is left to be typed is not among them."""
+        own = (YES, NO) if self.kind == "boolean" else tuple(self.choices)
+        return (*own[:MOST_CHOICES], *(() if self.required else (SKIP,)), DECLINE)
+
+    def value(self, given: Sequence[str]) -> Any:
+        """Give the value that an answer stands for, ``None`` for none.
+
+        Raises:
+            ValueError: It can be none; says what it may be.
+        """
+        if SKIP in given and not self.required:
+            return None
+        if self.choices:
+            if wrong := [each for each in given if each not in self.choices]:
+                raise ValueError(f"{wrong[0]!r} is none of the choices")
+            values = [self.choices[each] for each in given]
+            return values if self.multiple else values[0]
+        text = given[0]
+        if self.kind == "boolean":
+            if text not in (YES, NO):
+                raise ValueError("Answer Yes or No")
+            return text == YES
+        try:
+            return {"integer": int, "number": float}.get(self.kind, str)(text)
+        except ValueError:
+            raise ValueError(f"{text[:40]!r} is no {self.kind}") from None
+
+
+def fields(schema: Mapping[str, Any]) -> list[Field]:
+    """Read the schema of a form.
+
+    Raises:
+        ValueError: It is none that can be asked for, question by question.
+    """
+    wanted = schema.get("properties")
+    if not isinstance(wanted, Mapping) or len(wanted) > MOST_FIELDS:
+        raise ValueError(f"It must have properties, {MOST_FIELDS} at most.")
+    required = schema.get("required") or ()
+    return [_field(name, about, name in required) for name, about in wanted.items()]
+
+
+def _field(name: str, about: Any, required: bool) -> Field:
+    if not isinstance(about, Mapping):
+        raise ValueError(f"The field {name} is no object.")
+    said = ": ".join(str(about[key])[:LONGEST] for key in ("title", "description") if about.get(key)) or name
+    kind, multiple = about.get("type", "string"), False
+    if kind == "array":
+        items = about.get("items")
+        about, kind, multiple = items if isinstance(items, Mapping) else {}, "string", True
+    if kind not in ("string", "number", "integer", "boolean"):
+        raise ValueError(f"The field {name} is of type {kind}.")
+    choices: dict[str, str] = {}
+    for each in about.get("oneOf") or about.get("anyOf") or ():
+        if isinstance(each, Mapping) and "const" in each:
+            choices[str(each.get("title") or each["const"])] = str(each["const"])
+    if not choices:
+        shown = about.get("enumNames") or about.get("enum") or ()
+        choices = {str(s): str(v) for s, v in zip(shown, about.get("enum") or (), strict=False)}
+    if multiple and not choices:
+        raise ValueError(f"The field {name} is a list without choices.")
+    more = f" ({kind})" if kind in ("number", "integer") else ""
+    return Field(name, kind, f"{said}{more}", choices, multiple, required)

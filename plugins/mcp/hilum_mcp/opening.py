@@ -1,0 +1,183 @@
+"""From a server's description to a connected client: variables, program or address, sandbox, and what the server may ask."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import trio
+from hilum import Session, UsageError
+
+from hilum_mcp.asked import inputs_of
+from hilum_mcp.http import http_transport
+from hilum_mcp.log import Log
+from hilum_mcp.login import auth_of
+from hilum_mcp.stdio import TERM, Line, environment, stdio_transport
+
+if TYPE_CHECKING:
+    import httpx2
+    from hilum import Process
+    from mcp import Client
+
+    from hilum_mcp.requests import Requests
+    from hilum_mcp.server import Server
+    from hilum_mcp.settings import McpSettings, Sandbox
+
+MOST_ENV_FILE = 65_536
+
+
+def _load() -> Any:
+    """Import the SDK, which takes half a second; what it logs is no business of the terminal."""
+    import warnings
+
+    logging.getLogger("mcp").addHandler(logging.NullHandler())
+    logging.getLogger("client").addHandler(logging.NullHandler())
+    sdk = importlib.import_module("mcp")
+    importlib.import_module("mcp.client.streamable_http")
+    warnings.filterwarnings("ignore", category=importlib.import_module("mcp.shared.exceptions").MCPDeprecationWarning)
+    return sdk
+
+
+class Opening:
+    """Connects to one server.
+
+    Args:
+        session: For whom.
+        server: As it is described.
+        settings: As they hold for the session.
+        log: The server's log.
+        requests: What answers the server's own requests.
+        auth: What signs requests; by default what is kept of the user's log-in.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        server: Server,
+        settings: McpSettings,
+        log: Log,
+        requests: Requests,
+        auth: httpx2.Auth | None = None,
+    ) -> None:
+        self.session, self.server, self.settings, self.log, self.requests = session, server, settings, log, requests
+        self.auth, self._sse = auth, server.kind == "sse"
+
+    @asynccontextmanager
+    async def __call__(self, line: Line) -> AsyncIterator[Client]:
+        """Connect; the block is the life of the connection.
+
+        Args:
+            line: Is told when it is over.
+        """
+        sdk = await trio.to_thread.run_sync(_load)
+        server = await trio.to_thread.run_sync(filled, self.server, self.session.workspace.root)
+        auth = self.auth or await trio.to_thread.run_sync(auth_of, server, self.settings.client_metadata_url)
+        self.log.begin()
+        self.log.say(f"starts: {self.server.shown()}")
+        try:
+            async with self._client(sdk, server, line, auth) as client:
+                yield client
+        finally:
+            self.log.say("is closed" if not line.why else f"ended: {line.why}")
+            with trio.CancelScope(shield=True):
+                await self.log.flush()
+
+    @asynccontextmanager
+    async def _client(self, sdk: Any, server: Server, line: Line, auth: httpx2.Auth | None) -> AsyncIterator[Client]:
+        for last in (False, True):
+            yielded = False
+            try:
+                async with AsyncExitStack() as stack:
+                    transport = self._transport(server, line, auth)
+                    client = await stack.enter_async_context(sdk.Client(transport, **self.requests.callbacks()))
+                    yielded = True
+                    yield client
+                return
+            except* sdk.MCPError:
+                # An address that does not say which kind of HTTP it is: SSE, where streamable HTTP is refused.
+                if yielded or last or not server.bare or not 400 <= line.status < 500 or line.lost.is_set():
+                    raise
+                self._sse = True
+
+    def _transport(
+        self, server: Server, line: Line, auth: httpx2.Auth | None
+    ) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+        if server.kind != "stdio":
+            return http_transport(server, line, auth=auth, sse=self._sse)
+        return stdio_transport(lambda: self._process(server), self.log, line)
+
+    @asynccontextmanager
+    async def _process(self, server: Server) -> AsyncIterator[Process]:
+        """Start the program, in the sandbox that the user lets it have."""
+        argv, env = (server.command, *server.args), environment(server.env)
+        opened = self.session.processes.open(argv, cwd=server.cwd or None, env=env, stdin=True, grace=TERM)
+        async with AsyncExitStack() as stack:
+            with self._widened(argv, server):
+                process = await stack.enter_async_context(opened)
+            yield process
+
+    def _widened(self, argv: tuple[str, ...], server: Server) -> AbstractContextManager[None]:
+        from hilum_guard import Guard, Wider
+
+        if (guard := self.session.half(Guard)) is None:
+            return nullcontext()  # nothing puts processes into a sandbox
+        kind: Sandbox = self.settings.sandbox.get(server.name, "network")
+        names = (*server.env, *server.env_names)
+        wider = Wider(kind == "network", str(cache_folder(server)), names, off=kind == "off")
+        return guard.widen(argv, wider)
+
+
+def cache_folder(server: Server) -> Path:
+    """Give the folder for the caches of a server's tools: of this server alone, so that no server reaches what others run."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
+    return root / "hilum" / "mcp" / server.prefix
+
+
+def filled(server: Server, workspace: Path) -> Server:
+    """Fill in the variables of a description, and those of its file of variables. Blocks.
+
+    Raises:
+        UsageError: One has no value, or the file cannot be read.
+    """
+    from hilum_mcp.expansion import Values, expand
+
+    full = expand(server, Values(os.environ, workspace, Path.home(), inputs_of(server)))
+    if full.env_file:
+        full = msgspec.structs.replace(full, env={**_env_file(Path(workspace, full.env_file).expanduser()), **full.env})
+    if full.cwd:
+        full = msgspec.structs.replace(full, cwd=str(Path(workspace, Path(full.cwd).expanduser())))
+    if full.kind == "stdio" and full.command.startswith("~"):
+        full = msgspec.structs.replace(full, command=str(Path(full.command).expanduser()))
+    return full
+
+
+def _env_file(path: Path) -> dict[str, str]:
+    """Read a file of ``NAME=value`` lines; quotes around a value are taken off, and nothing in it is run or filled in."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MOST_ENV_FILE)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"The file of variables {path} cannot be read: {error}.", hint="Mend or remove envFile."
+        ) from None
+    found = {}
+    for line in text.splitlines():
+        name, equals, value = line.strip().removeprefix("export ").partition("=")
+        if equals and not name.startswith("#"):
+            value = value.strip()
+            quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+            found[name.strip()] = value[1:-1] if quoted else value
+    return found

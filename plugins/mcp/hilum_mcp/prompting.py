@@ -1,0 +1,74 @@
+"""Prompts of servers as commands: ``/server:prompt first second name=third``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from hilum_mcp.client import ServerClient
+    from hilum_mcp.offer import Prompted
+
+    Known = Iterable[tuple[ServerClient, Prompted]]
+
+
+class Meant(NamedTuple):
+    """What a command means: which prompt, with what; or what is wrong with it."""
+
+    client: ServerClient
+    prompt: str
+    arguments: dict[str, str]
+    problem: str = ""
+
+
+def command(text: str, known: Known) -> Meant | None:
+    """Read a command; ``None`` where it names no prompt.
+
+    Args:
+        text: What the user wrote.
+        known: The prompts there are, each with its server.
+    """
+    word, _, rest = text[1:].partition(" ")
+    for client, prompt in known:
+        if word in (f"{client.name}:{prompt.name}", f"{client.prefix}:{prompt.name}"):
+            return _with_arguments(client, prompt, rest.strip())
+    return None
+
+
+def _with_arguments(client: ServerClient, prompt: Prompted, rest: str) -> Meant:
+    names = [argument.name for argument in prompt.arguments]
+    found: dict[str, str] = {}
+    try:
+        words = shlex.split(rest) if len(names) > 1 or "=" in rest else [rest] if rest else []
+    except ValueError as error:
+        return Meant(client, prompt.name, {}, f"The arguments cannot be read: {error}. {usage(client, prompt)}")
+    plain = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals and name in names:
+            found[name] = value
+        else:
+            plain.append(word)
+    free = [name for name in names if name not in found]
+    if len(plain) > len(free):
+        # The last one takes the rest, as a sentence is written without quotes.
+        plain = [*plain[: len(free) - 1], " ".join(plain[len(free) - 1 :])] if free else plain
+        if not free:
+            return Meant(client, prompt.name, {}, f"It takes less. {usage(client, prompt)}")
+    found |= dict(zip(free, plain, strict=False))
+    if missing := [a.name for a in prompt.arguments if a.required and a.name not in found]:
+        return Meant(client, prompt.name, {}, f"It needs {', '.join(missing)}. {usage(client, prompt)}")
+    return Meant(client, prompt.name, found)
+
+
+def usage(client: ServerClient, prompt: Prompted) -> str:
+    """Give how a prompt is written."""
+    words = [f"{a.name}" if a.required else f"[{a.name}]" for a in prompt.arguments]
+    return " ".join([f"/{client.name}:{prompt.name}", *words])
+
+
+def listed(known: Known) -> str:
+    """List the prompts, for the user."""
+    rows = [f"{usage(client, prompt)}  {prompt.description}".rstrip() for client, prompt in known]
+    return "\n".join(rows) or "The MCP servers of this session have no prompts."

@@ -1,0 +1,77 @@
+"""What a server answers, as the result of a tool: texts, images, resources, structured content."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+from hilum import Image, Output, errors
+
+MOST_IMAGE = 5_000_000
+"""Bytes of an image: what model providers take."""
+
+PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+def output(result: Any, source: str) -> Output:
+    """Give the result of a call for the model and the faces.
+
+    Args:
+        result: The SDK's ``CallToolResult``.
+        source: Whose it is, as in ``Image.source``.
+    """
+    texts, images = contents(result.content, source)
+    structured = result.structured_content
+    if structured is not None and not texts:
+        texts = [msgspec.json.encode(structured, enc_hook=str).decode()]
+    text = "\n\n".join(texts)
+    if not text and not images:
+        text = "The tool gave no text."
+    data = {} if structured is None else {"structured": structured}
+    return Output(text, tuple(images), data, errors.E_FAILED if result.is_error else "")
+
+
+def contents(blocks: Any, source: str) -> tuple[list[str], list[Image]]:
+    """Part blocks of content into texts and images."""
+    texts: list[str] = []
+    images: list[Image] = []
+    for block in blocks:
+        if block.type == "text":
+            texts.append(block.text)
+        elif block.type == "image":
+            _picture(block.mime_type, block.data, source, texts, images)
+        elif block.type == "audio":
+            texts.append(f"[audio, {block.mime_type}, {len(block.data) * 3 // 4:,} bytes: not shown]")
+        elif block.type == "resource_link":
+            about = ": ".join(filter(None, (block.title or block.name, block.description)))
+            texts.append(f"[resource {block.uri}] {about}".strip())
+        elif block.type == "resource":
+            resource(block.resource, source, texts, images)
+        else:
+            texts.append(f"[{block.type}: not shown]")
+    return texts, images
+
+
+def resource(found: Any, source: str, texts: list[str], images: list[Image]) -> None:
+    """Add what a resource holds."""
+    if hasattr(found, "text"):
+        texts.append(f"[resource {found.uri}]\n{found.text}")
+    elif (found.mime_type or "") in PICTURES:
+        _picture(found.mime_type, found.blob, source, texts, images)
+    else:
+        kind = found.mime_type or "unknown type"
+        texts.append(f"[resource {found.uri}, {kind}, {len(found.blob) * 3 // 4:,} bytes: not shown]")
+
+
+def _picture(kind: str, data: str, source: str, texts: list[str], images: list[Image]) -> None:
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        texts.append("[an image that is not base64: left out]")
+        return
+    if kind not in PICTURES or len(raw) > MOST_IMAGE:
+        texts.append(f"[image, {kind}, {len(raw):,} bytes: not shown]")
+    else:
+        images.append(Image(kind, raw, source))

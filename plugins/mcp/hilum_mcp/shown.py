@@ -1,0 +1,54 @@
+"""Servers for the terminal and as data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hilum_mcp.sources import Catalog, Entry
+
+Row = tuple[str, str, str, tuple[str, ...]]
+MOST = 90
+_STATES = {"unapproved": "NOT APPROVED", "broken": "BROKEN"}
+
+
+def rows(catalog: Catalog, live: Mapping[str, Row], prog: str) -> Iterator[str]:
+    """Write all servers, a row or two each, and what is wrong with their files."""
+    if not catalog.entries:
+        yield f"There are no MCP servers. {prog} add NAME -- COMMAND … adds one; {prog} add --from FILE imports some."
+    width = max((len(each.server.name) for each in catalog.entries), default=0)
+    for each in catalog.entries:
+        row = live.get(each.server.name)
+        state = row[1] if row and each.state == "on" else _STATES.get(each.state, each.state)
+        what = each.server.shown()
+        what = what if len(what) <= MOST else f"{what[: MOST - 1]}…"
+        tools = f", {len(row[3])} tools" if row and row[3] else ""
+        yield f"{each.server.name:{width}}  {state:12}  {each.server.kind:5}  {what}  ({home(each.server.file)}{tools})"
+        why = each.reason or (row[2] if row else "")
+        if why:
+            yield f"{'':{width}}  {why}"
+    for complaint in catalog.complaints:
+        yield f"⚠ {complaint}"
+
+
+def data(entry: Entry, row: Row | None = None) -> dict[str, Any]:
+    """Give a server as data. Values of variables and headers are left out, for they may be secret."""
+    server = entry.server
+    found: dict[str, Any] = {
+        "name": server.name, "state": row[1] if row and entry.state == "on" else entry.state,
+        "reason": entry.reason or (row[2] if row else ""), "scope": entry.scope, "kind": server.kind, "file": str(server.file),
+        "digest": server.digest, "notes": list(server.notes),
+    }  # fmt: skip
+    if server.kind == "stdio":
+        found |= {"command": server.command, "args": list(server.args), "env": sorted({*server.env, *server.env_names})}
+    else:
+        found |= {"url": server.url, "headers": sorted({*server.headers, *server.header_names})}
+    return found | ({"tools": list(row[3])} if row else {})
+
+
+def home(path: Path) -> str:
+    """Write a path with ``~``."""
+    text, root = str(path), str(Path.home())
+    return "~" + text[len(root) :] if text.startswith(root + os.sep) else text

@@ -1,0 +1,207 @@
+"""Servers that are programs: a transport over the warden, so that whole process trees are held and ended.
+
+::
+
+    server ── stdout ──► lines ──► messages ──► the SDK          what is no message goes to the log and is skipped
+       ▲ └─── stderr ──► the log
+       └───── stdin ◄── messages ◄──────────── the SDK
+
+The end: nothing more is written, standard input closes, the server has a moment to go by itself, then SIGTERM, then SIGKILL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+from hilum import HilumError
+
+from hilum_mcp.log import Log
+
+if TYPE_CHECKING:
+    from hilum import Process
+
+LONGEST_LINE = 32 << 20
+"""Bytes of one message: a large image fits."""
+
+MOST_GARBAGE = 10_000
+"""Lines that are no messages, from one start of a server; one that writes more is not speaking the protocol."""
+
+FLUSH, LEAVE, TERM = 0.2, 1.0, 1.0
+"""Seconds to write what is pending, to go by itself at the end of input, and between SIGTERM and SIGKILL."""
+
+
+class Broken(Exception):
+    """A server cannot be gone on with; says why."""
+
+
+@attrs.define(eq=False)
+class Line:
+    """What is known of a server's line.
+
+    Attributes:
+        lost: Set when nothing more can come.
+        why: Why, a sentence; empty while it is not known.
+        status: Of a server that is reached by HTTP: the last status.
+        login: Why the user has to log in first; empty where that is not so.
+    """
+
+    lost: trio.Event = attrs.Factory(trio.Event)
+    why: str = ""
+    status: int = 0
+    login: str = ""
+
+    def lose(self, why: str) -> None:
+        """Note the end; the first reason stays."""
+        self.why = self.why or why
+        self.lost.set()
+
+
+Opener = Callable[[], AbstractAsyncContextManager["Process"]]
+
+
+@asynccontextmanager
+async def stdio_transport(open_process: Opener, log: Log, line: Line) -> AsyncIterator[tuple[Any, Any]]:
+    """Start a server and give the two streams that the SDK reads and writes.
+
+    Args:
+        open_process: Starts it, with a standard input.
+        log: Takes its standard error, and what on its standard output is no message.
+        line: Is told when it is over.
+
+    Raises:
+        ToolError: It cannot be started.
+    """
+    import anyio
+
+    async with open_process() as process, trio.open_nursery() as nursery:
+        into, read = anyio.create_memory_object_stream[Any](0)
+        write, out = anyio.create_memory_object_stream[Any](0)
+        pipes = _Pipes(process, log, line, into, out)
+        nursery.start_soon(pipes.shielded, pipes.read)
+        nursery.start_soon(pipes.shielded, pipes.write)
+        nursery.start_soon(pipes.shielded, pipes.listen)
+        try:
+            yield read, write
+        finally:
+            pipes.leaving = True
+            with trio.CancelScope(shield=True):
+                read.close()
+                write.close()
+                await pipes.leave()
+            for scope in pipes.scopes:
+                scope.cancel()
+            into.close()
+            out.close()
+
+
+class _Pipes:
+    """The three pipes of a server."""
+
+    def __init__(self, process: Process, log: Log, line: Line, into: Any, out: Any) -> None:
+        self.process, self.log, self.line, self.into, self.out = process, log, line, into, out
+        self.scopes: list[trio.CancelScope] = []
+        self.held = bytearray()
+        self.written, self.garbage, self.leaving = trio.Event(), 0, False
+
+    async def shielded(self, pump: Callable[[], Awaitable[None]]) -> None:
+        """Run a pump until ``leave`` is over, whatever is cancelled around: a server that cannot write cannot go."""
+        with trio.CancelScope(shield=True) as scope:
+            self.scopes.append(scope)
+            await pump()
+
+    async def read(self) -> None:
+        """Pass on messages until the end; then take what comes, so that the server is not stuck."""
+        import anyio
+
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async with self.into:
+                try:
+                    while chunk := await self.process.stdout.receive_some(1 << 16):
+                        for data in self._lines(bytes(chunk)):
+                            if (message := self._message(data)) is not None:
+                                await self.into.send(message)
+                    if not self.leaving:
+                        self.line.lose(await self._ending())
+                except Broken as error:
+                    self.line.lose(str(error))
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    pass
+            while await self.process.stdout.receive_some(1 << 16):
+                pass
+
+    def _lines(self, chunk: bytes) -> list[bytes]:
+        """Give the lines that are whole now."""
+        *whole, rest = chunk.split(b"\n")
+        if whole:
+            whole[0] = bytes(self.held) + whole[0]
+            self.held.clear()
+        self.held += rest
+        if len(self.held) > LONGEST_LINE:
+            raise Broken(f"It wrote a line of more than {LONGEST_LINE >> 20} MB.")
+        return whole
+
+    def _message(self, data: bytes) -> Any:
+        from mcp.shared.message import SessionMessage
+        from mcp_types import jsonrpc_message_adapter
+
+        if not (data := data.strip()):
+            return None
+        try:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False))
+        except ValueError:
+            self.garbage += 1
+            if self.garbage > MOST_GARBAGE:
+                raise Broken("It writes to its standard output what is no message of the protocol.") from None
+            self.log.add(b"[stdout, no message] " + data[:500] + b"\n")
+            return None
+
+    async def _ending(self) -> str:
+        """Say how a server ended that closed its standard output."""
+        code: int | None = None
+        with trio.move_on_after(1.0), suppress(HilumError):
+            code = await self.process.wait()
+        last = self.log.last()
+        how = "It closed its standard output" if code is None else f"It exited with code {code}"
+        return f"{how}; its last words: {last}" if last else f"{how}."
+
+    async def write(self) -> None:
+        """Write messages until the end."""
+        stdin = self.process.stdin
+        assert stdin is not None
+        try:
+            async with self.out:
+                async for message in self.out:
+                    text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    await stdin.send_all(text.encode(errors="replace") + b"\n")
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self.line.lose("It reads no more from its standard input.")
+        finally:
+            self.written.set()
+
+    async def listen(self) -> None:
+        """Write what it says on standard error to the log."""
+        stderr = self.process.stderr
+        assert stderr is not None
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            while chunk := await stderr.receive_some(1 << 16):
+                self.log.add(bytes(chunk))
+                await self.log.flush()
+
+    async def leave(self) -> None:
+        """Let the server go by itself; what does not go is ended by who started it."""
+        with trio.move_on_after(FLUSH):
+            await self.written.wait()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        with trio.move_on_after(LEAVE), suppress(HilumError):
+            await self.process.wait()
+        await self.log.flush()
+
+
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Give the variables of a server: what was written for it, and that nobody watches it on a terminal."""
+    return {"NO_COLOR": "1", "npm_config_update_notifier": "false", **given}

@@ -1,0 +1,54 @@
+"""What is said when something on the network fails: the site, what happened, what to do next."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from hilum import ToolError, errors
+
+from hilum_web.connecting import AddressRefused, HostUnknown, UrlUnread
+
+
+def failure(error: Exception, url: str, seconds: float) -> ToolError:
+    """Say what failed below HTTP. httpx's own messages are often empty.
+
+    Args:
+        error: What httpx, or the check of addresses, raised.
+        url: What was to be fetched.
+        seconds: How long it might have taken.
+    """
+    import ssl
+
+    import httpx
+
+    host, why = site(url), str(error).strip().rstrip(".")
+    if isinstance(error, AddressRefused):
+        if isinstance(error, HostUnknown):
+            return ToolError(f"{why}.", code=errors.E_UNREACHABLE, hint="Check how the host is written.")
+        listable = not isinstance(error, UrlUnread) and "the metadata service" not in why
+        hint = "The user can list a host of their own network in web.hosts." if listable else ""
+        return ToolError(f"{url[:300]} is not fetched: {why}.", code=errors.E_ADDRESS, hint=hint)
+    if isinstance(error, httpx.TimeoutException):
+        return ToolError(
+            f"{host} did not answer within {seconds:g} s.", code=errors.E_TIMEOUT, hint="Try another page, or later."
+        )
+    inner: BaseException | None = error
+    while inner is not None and not isinstance(inner, ssl.SSLError):
+        inner = inner.__cause__ or inner.__context__
+    if isinstance(inner, ssl.SSLError):
+        reason = getattr(inner, "verify_message", "") or inner.reason or str(inner)
+        return ToolError(f"{host} cannot be trusted: its TLS certificate or protocol fails ({reason}).",
+                         code=errors.E_UNREACHABLE, hint="Use another source; nothing was read.")  # fmt: skip
+    if isinstance(error, httpx.ConnectError):
+        return ToolError(f"{host} does not take connections: {why or type(error).__name__}.", code=errors.E_UNREACHABLE,
+                         hint="Check the address, or try another source.")  # fmt: skip
+    return ToolError(f"The connection to {host} broke off: {why or type(error).__name__}.", code=errors.E_UNREACHABLE,
+                     hint="Try again, or another source.")  # fmt: skip
+
+
+def site(url: str) -> str:
+    """The host of an address, with its port, for messages."""
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2] or url[:100]
+    except ValueError:
+        return url[:100]

@@ -1,0 +1,209 @@
+"""Fetching a page: robots, redirects that are checked one by one, limits, and what was fetched before."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+from urllib.parse import urldefrag, urljoin, urlsplit
+
+import msgspec
+import trio
+from hilum import ToolError, errors
+
+from hilum_web.addresses import Reach
+from hilum_web.body import ENCODINGS, read_body
+from hilum_web.connecting import AddressRefused, checked
+from hilum_web.failures import failure, site
+from hilum_web.settings import WebSettings
+
+if TYPE_CHECKING:
+    import httpx
+
+AGENT = "hilum/0.1 (coding agent; fetches single pages on a user's behalf)"
+NAME = "hilum"
+ACCEPT = (
+    "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.5"
+)
+MOST_HOPS = 10
+# Seconds for which a page is taken as it was: long enough to read on in it, short enough for documentation that changes.
+FRESH = 300.0
+KEPT, KEPT_BYTES = 30, 60_000_000
+ROBOTS_BYTES = 500_000
+ROBOTS_FRESH = 3_600.0
+
+
+class Page(msgspec.Struct):
+    """What was fetched.
+
+    Args:
+        url: Where it was found in the end.
+        body: What was sent, unpacked.
+        content_type: As the server says.
+        etag: What it is asked for again with; empty for nothing.
+        modified: When it was changed, as the server says.
+        at: ``time.monotonic`` when it was fetched or known to be the same.
+        read: What a reader made of it; kept with it, so that reading on costs nothing.
+    """
+
+    url: str
+    body: bytes
+    content_type: str = ""
+    etag: str = ""
+    modified: str = ""
+    at: float = 0.0
+    read: object = None
+
+
+class Fetcher:
+    """Fetches pages for one session.
+
+    Args:
+        settings: How much, how long, and which hosts beyond the public network.
+    """
+
+    def __init__(self, settings: WebSettings) -> None:
+        self._settings = settings
+        self._reach = Reach(hosts=frozenset(settings.hosts))
+        self._client: httpx.AsyncClient | None = None
+        self._pages: OrderedDict[str, Page] = OrderedDict()
+        self._robots: dict[str, tuple[float, object]] = {}
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+
+    def _open(self) -> httpx.AsyncClient:
+        if self._client is None:
+            from hilum_web.network import client
+
+            self._client = client(
+                self._reach, headers={"user-agent": AGENT, "accept-encoding": ENCODINGS}, timeout=None
+            )
+        return self._client
+
+    async def fetch(self, url: str) -> Page:
+        """Fetch a page, or give it as it was fetched a short while ago.
+
+        Raises:
+            ToolError: It cannot be fetched; the site is named.
+        """
+        import httpx
+
+        url = urldefrag(url)[0]
+        known = self._pages.get(url)
+        if known is not None and time.monotonic() - known.at < FRESH:
+            self._pages.move_to_end(url)
+            return known
+        try:
+            with trio.fail_after(self._settings.timeout):
+                page = await self._follow(url, known)
+        except trio.TooSlowError:
+            seconds = self._settings.timeout
+            raise ToolError(f"{site(url)} did not answer in full within {seconds:g} s.", code=errors.E_TIMEOUT,
+                            hint="Try a smaller page, another one, or later.") from None  # fmt: skip
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, AddressRefused, OSError) as error:
+            raise failure(error, url, self._settings.timeout) from None
+        self._keep(url, page)
+        return page
+
+    async def _follow(self, url: str, known: Page | None) -> Page:
+        seen: list[str] = []
+        while True:
+            if url in seen or len(seen) >= MOST_HOPS:
+                what = "in a circle" if url in seen else f"more than {MOST_HOPS} times"
+                raise ToolError(
+                    f"{site(seen[0])} redirects {what}.", code=errors.E_HTTP, hint="Try another address of the page."
+                )
+            seen.append(url)
+            target = await checked(url, self._reach)
+            await self._allowed(target.url)
+            client = self._open()
+            headers = {"accept": ACCEPT}
+            if known is not None and len(seen) == 1:
+                headers |= {"if-none-match": known.etag} if known.etag else {}
+                headers |= {"if-modified-since": known.modified} if known.modified else {}
+            async with client.stream("GET", target.url, headers=headers) as response:
+                if response.status_code == 304 and known is not None:
+                    known.at = time.monotonic()
+                    return known
+                if (to := response.headers.get("location", "")) and response.is_redirect:
+                    url = urljoin(target.url, to.strip())
+                    continue
+                return await self._received(response, target.url)
+
+    async def _received(self, response: httpx.Response, url: str) -> Page:
+        head = response.headers
+        if response.status_code != 200:
+            raise _refused(response.status_code, url, head.get("retry-after", ""))
+        body = await read_body(response, url, self._settings.max_bytes)
+        return Page(
+            url,
+            body,
+            head.get("content-type", ""),
+            head.get("etag", ""),
+            head.get("last-modified", ""),
+            time.monotonic(),
+        )
+
+    def _keep(self, url: str, page: Page) -> None:
+        self._pages[url] = page
+        self._pages.move_to_end(url)
+        while len(self._pages) > KEPT or (
+            len(self._pages) > 1 and sum(len(each.body) for each in self._pages.values()) > KEPT_BYTES
+        ):
+            self._pages.popitem(last=False)
+
+    # --- robots -------------------------------------------------------------------------------------------------------
+
+    async def _allowed(self, url: str) -> None:
+        """Ask the site whether programs may read the page (RFC 9309). A site that does not say lets them."""
+        if not self._settings.robots or urlsplit(url).path == "/robots.txt":
+            return
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        at, rules = self._robots.get(origin, (-ROBOTS_FRESH, None))
+        if time.monotonic() - at >= ROBOTS_FRESH:
+            rules = await self._rules(origin)
+            self._robots[origin] = (time.monotonic(), rules)
+        if rules is not None and not rules.can_fetch(url, NAME):  # type: ignore[attr-defined]
+            raise ToolError(f"{parts.netloc} keeps this page from programs (robots.txt).", code=errors.E_DENIED,
+                            hint="Use another source. The user may set web.robots to false.")  # fmt: skip
+
+    async def _rules(self, origin: str) -> object:
+        import httpx
+
+        text, url = "", f"{origin}/robots.txt"
+        try:
+            with trio.move_on_after(min(5.0, self._settings.timeout / 2)):
+                async with self._open().stream("GET", url) as response:
+                    if response.status_code == 200:
+                        text = (await read_body(response, url, ROBOTS_BYTES)).decode(errors="replace")
+        except (httpx.HTTPError, httpx.StreamError, ToolError, AddressRefused, OSError):
+            pass
+        if not text:
+            return None
+        from protego import Protego
+
+        return Protego.parse(text)
+
+
+def _refused(status: int, url: str, retry: str) -> ToolError:
+    """Say what a status means for whoever wanted to read the page."""
+    from http import HTTPStatus
+
+    try:
+        words = f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        words = str(status)
+    hints = {
+        401: "It needs a login, which is not possible here; use another source.",
+        402: "It needs a payment; use another source.",
+        403: "It is not open to programs; use another source, or the browser.",
+        404: "Check the address, or search for the page.",
+        410: "It is gone; search for the page.",
+        429: f"Wait {retry} s before you ask it again." if retry.isdecimal() else "Wait before you ask it again.",
+    }
+    hint = hints.get(status, "Try again later, or another source." if status >= 500 else "Try another source.")
+    return ToolError(f"{site(url)} answered {words} for {url[:300]}.", code=errors.E_HTTP, hint=hint)

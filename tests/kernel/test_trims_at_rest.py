@@ -1,0 +1,170 @@
+"""Trims of an agent that has nothing to do: made at once, told even when they change nothing, and harmless to cut off."""
+
+import pytest
+import trio
+from hilum import Trim
+from hilum.events import ErrorRaised, LayersSealed, RunEnded, RunStarted, Trimmed
+from hilum.messages import NoteMessage
+from hilum.store import MemoryStore
+from hilum.testing import ScriptedModel, open_bench, pause, plugin
+from hilum.testing.models import JsonWire
+from trio.testing import wait_all_tasks_blocked
+
+
+async def test_a_trim_of_an_agent_at_rest_is_made_at_once(bench):
+    """No prompt is needed; the next one goes on from the summary, and neither is a run begun nor the phase changed."""
+
+    def trim_context(agent, messages):
+        assert agent.conversation.run is None
+        return Trim(len(messages) - 1, f"Short: {agent.conversation.trim_asked.focus}.")
+
+    model = ScriptedModel(["a", "b"])
+    kit = await bench(plugin("memory", trim_context=trim_context), model=model)
+    await kit.run("x" * 2_000)
+    kit.session.trim(focus="tests")
+    trimmed = await kit.wait_for(Trimmed)
+    conversation = kit.session.agents["main"].conversation
+    assert (trimmed.cause, trimmed.upto, trimmed.run) == ("asked", 1, "")
+    assert (conversation.phase, conversation.state, conversation.trim_asked) == ("idle", "completed", None)
+    assert conversation.messages[0] == NoteMessage("Short: tests.")
+    await kit.run("y")
+    assert model.requests[-1].messages[0] == NoteMessage("Short: tests.")
+    assert [sealed.cause for sealed in kit.of(LayersSealed)] == ["run", "run"]
+    assert len(kit.of(Trimmed)) == 1
+
+
+async def test_a_trim_at_rest_that_finds_nothing_to_cut_says_so_once(bench):
+    """Before the first prompt, and where nobody knows how to cut well what fits."""
+    kit = await bench(answers=["a"])
+    kit.session.trim()
+    await wait_all_tasks_blocked()
+    await kit.run("x")
+    kit.session.trim()
+    await wait_all_tasks_blocked()
+    assert [(event.upto, event.summary, event.cause) for event in kit.of(Trimmed)] == [(0, "", "asked")] * 2
+    assert kit.session.agents["main"].conversation.trim_asked is None
+
+
+async def test_a_trim_that_is_asked_for_while_the_last_answer_comes_is_made_after_it(bench):
+    """It waits for the run's next request; when there is none, it is made at its end."""
+
+    def check_answer(agent):
+        agent.session.trim()
+
+    memory = plugin("memory", trim_context=lambda messages: Trim(len(messages) - 1, "Short."))
+    kit = await bench(memory, plugin("asking", check_answer=check_answer), answers=["a"])
+    await kit.run("x" * 2_000)
+    await kit.wait_for(Trimmed)
+    names = [type(event) for event in kit.events]
+    assert names.index(RunEnded) < names.index(Trimmed)
+
+
+async def test_a_prompt_during_a_trim_at_rest_waits_for_it_and_keeps_what_the_face_knew(bench):
+    go, seen = trio.Event(), []
+
+    async def trim_context(messages):
+        await go.wait()
+        return Trim(len(messages) - 1, "Short.")
+
+    kit = await bench(
+        plugin("memory", trim_context=trim_context, gather_context=lambda request: seen.append(request.state) or []),
+        answers=["a", "b", "c"],
+    )
+    await kit.run("x" * 2_000)
+    kit.session.trim()
+    await wait_all_tasks_blocked()
+    runs = [await kit.session.prompt(text, state={"active_file": f"{text}.py"}) for text in "yz"]
+    go.set()
+    for run in runs:
+        await run.wait()
+    names = [type(event) for event in kit.events if isinstance(event, Trimmed | RunStarted)]
+    assert names == [RunStarted, Trimmed, RunStarted, RunStarted]
+    assert seen == [{}, {"active_file": "y.py"}, {"active_file": "z.py"}]
+
+
+async def test_a_trim_at_rest_can_be_stopped(bench):
+    """Nothing was cut then, and it is not tried again."""
+
+    async def trim_context():
+        await trio.sleep_forever()
+
+    kit = await bench(plugin("memory", trim_context=trim_context), answers=["a", "b"])
+    await kit.run("x")
+    kit.session.trim()
+    await wait_all_tasks_blocked()
+    kit.session.stop()
+    await wait_all_tasks_blocked()
+    assert [(event.upto, event.thinned) for event in kit.of(Trimmed)] == [(0, {})]
+    assert (await kit.run("y")).state == "completed"
+
+
+@pytest.mark.parametrize("asked_again", [False, True])
+async def test_a_trim_that_a_crash_cut_off_is_made_when_the_session_goes_on(tmp_path, asked_again):
+    """Not before: a session that is only opened writes nothing by itself."""
+    store, there = MemoryStore(), trio.Event()
+
+    async def hang():
+        there.set()
+        await trio.sleep_forever()
+
+    async with open_bench(plugin("memory", trim_context=hang), answers=["a"], store=store, folder=tmp_path) as kit:
+        await kit.run("x" * 2_000)
+        kit.session.trim(focus="tests")
+        await there.wait()
+        session = kit.session.id
+
+    def trim_context(agent, messages):
+        return Trim(len(messages) - 1, f"Short: {agent.conversation.trim_asked.focus}.")
+
+    memory = plugin("memory", trim_context=trim_context)
+    async with open_bench(memory, answers=["b"], store=store, resume=session, folder=tmp_path) as kit:
+        await wait_all_tasks_blocked()
+        assert kit.of(Trimmed) == []
+        if asked_again:
+            kit.session.trim(focus="names")
+        else:
+            assert kit.session.resume() == []
+        assert (await kit.wait_for(Trimmed)).summary == f"Short: {'names' if asked_again else 'tests'}."
+        assert (await kit.run("y")).text == "b"
+
+
+async def test_asking_for_a_trim_starts_no_run_that_a_crash_cut_off(tmp_path):
+    """That is for ``resume``; the trim is made then, before the next request."""
+    store = MemoryStore()
+    async with open_bench(answers=[pause(trio.Event())], store=store, folder=tmp_path) as kit:
+        await kit.start("x" * 2_000)
+        await kit.model.asked(1)
+        session = kit.session.id
+    async with open_bench(answers=["b"], store=store, resume=session, folder=tmp_path) as kit:
+        kit.session.trim()
+        await wait_all_tasks_blocked()
+        assert kit.requests == []
+        (run,) = kit.session.resume()
+        assert (await run.wait()).text == "b"
+
+
+async def test_a_fault_in_a_trim_at_rest_is_told_and_the_session_goes_on(bench):
+    """Here of the gateway, whose text of the conversation the trim measures."""
+
+    class Brittle(JsonWire):
+        broken = False
+
+        def message(self, message):
+            if self.broken:
+                raise ZeroDivisionError
+            return super().message(message)
+
+    brittle = Brittle()
+
+    class Bad(ScriptedModel):
+        wire = property(lambda self: brittle)
+
+    model = Bad(["a", "b"])
+    kit = await bench(model=model)
+    await kit.run("x")
+    brittle.broken = True
+    kit.session.trim()
+    assert (await kit.wait_for(Trimmed)).upto == 0
+    brittle.broken = False
+    assert [event.message for event in kit.of(ErrorRaised)] == ["Nothing was trimmed: ZeroDivisionError()"]
+    assert (await kit.run("y")).state == "completed"

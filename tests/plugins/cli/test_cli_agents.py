@@ -1,0 +1,93 @@
+"""How agents are written on a screen: rows that fit, lines at each change, and results that are found again."""
+
+import pytest
+from hilum.events import CallStarted, ModelStarted, PluginEvent
+from hilum.messages import ToolCall
+from hilum_cli.agents import AgentViews, again, change, rows
+from hilum_cli.progress import Progress
+from hilum_cli.terminal import cells, cut, wrap
+
+
+def told(views, name, at=100.0, **data):
+    return views.apply(PluginEvent(name=f"agents.{name}", data=data, at=at))
+
+
+def started(*titles):
+    """Views of agents that have begun, but the last, which waits."""
+    views = AgentViews()
+    for number, title in enumerate(titles):
+        identity = f"{number}" * 12
+        told(views, "queued", agent_id=identity, agent="task", actor=f"t{number}", title=title, lane="main")
+        waits = number == len(titles) - 1
+        state = {"status": "queued", "place": 1} if waits else {"status": "running"}
+        told(views, "status", agent_id=identity, progress=0.25, current_step="…", **state)
+    return views
+
+
+def test_a_row_says_who_how_far_how_long_and_what():
+    views = started("read the docs", "检查测试覆盖率和边界条件", "wait")
+    views.apply(ModelStarted(agent="t1", turn=2))
+    views.apply(CallStarted(agent="t0", call=ToolCall("c", "read_file", '{"path": "a.py"}')))
+    assert list(rows(views.open(), 80, 10, "⠋", 112.0)) == [
+        "⠋ 0000 read the docs             25%  12 s  read_file path=a.py",
+        "⠋ 1111 检查测试覆盖率和边界条件  25%  12 s  turn 2: thinking",
+        "· 2222 wait                           12 s  waits, place 1",
+    ]
+
+
+@pytest.mark.parametrize("width", [10, 20, 40, 59, 60, 200])
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_rows_fit_into_any_terminal(width, most):
+    views = started("a very long title of a task " * 3, "检查测试覆盖率和边界条件" * 3, "c", "d", "e", "f")
+    shown = list(rows(views.open(), width, most, "⠋", 112.0))
+    assert all(cells(row) <= width for row in shown)
+    assert len(shown) <= max(most, 2) + 1
+    assert shown[-1].startswith("  … and")
+
+
+def test_only_changes_are_told():
+    """A second of work is none."""
+    views = AgentViews()
+    told(views, "queued", agent_id="abc", agent="review", actor="review")
+    place = told(views, "status", agent_id="abc", status="queued", place=2, progress=0.0, current_step="")
+    assert change(place) == "· abc review: waits, place 2"
+    assert told(views, "status", agent_id="abc", status="queued", place=1, progress=0.0, current_step="") is None
+    assert change(told(views, "status", agent_id="abc", status="running", progress=0.0)) == "▸ abc review: begins"
+    assert told(views, "status", agent_id="abc", status="running", progress=0.5, current_step="x") is None
+    asks = told(views, "status", agent_id="abc", status="waiting_for_approval", progress=0.5)
+    assert change(asks) == "? abc review: waits for your approval"
+    assert views.open() == [asks]
+    ended = told(views, "result", agent_id="abc", status="timed_out", seconds=61.0, text="half")
+    assert f"{ended.mark} {ended.ending()}" == "✗ abc review · timed out · 1 min 1 s"
+    assert told(views, "status", agent_id="abc", status="timed_out", progress=0.5) is None
+    assert not views.open()
+    assert "hilum agents result abc" in again(views.ended())
+
+
+def test_events_that_are_not_what_they_should_be_are_left_out():
+    """Any plugin may write an event of any name."""
+    progress = Progress()
+    for data in ({}, {"agent_id": 7}, {"agent_id": "x", "status": None}, {"items": 3}, {"items": [{}]}):
+        for name in ("agents.queued", "agents.status", "agents.result", "plan.todos"):
+            progress.apply(PluginEvent(name=name, data=data, agent="main"))
+    assert not progress.todos.rows()
+
+
+def test_text_is_cut_and_broken_by_columns():
+    assert [cells(text) for text in ("abc", "数据", "e\u0301", "✓")] == [3, 4, 1, 1]
+    assert cut("数据库", 5) == "数据…"
+    assert cut("数据库", 6) == "数据库"
+    assert wrap("one two three", 8) == "one two\nthree"
+    assert wrap("数据库的选择", 8, "  ") == "  数据库\n  的选择"
+    assert wrap("https://a.example/very/long", 8) == "https://a.example/very/long"
+
+
+def test_a_status_line_leaves_out_what_matters_least():
+    progress = Progress(turns=25, turn=3, model="openai/a-model-with-a-long-name")
+    whole = progress.status(before="thinking", after="Ctrl-C stops")
+    assert "openai/" in whole
+    for width in (70, 45, 30):
+        shown = progress.status(width, before="thinking", after="Ctrl-C stops")
+        assert cells(shown) <= width
+        assert shown.startswith("thinking")
+        assert shown.endswith("Ctrl-C stops")

@@ -1,0 +1,49 @@
+"""Rules about hosts: ``web_fetch(domain:example.com)``, by whole labels, and what a lasting yes is for."""
+
+import hilum_guard
+import pytest
+from hilum import tool
+from hilum.testing import plugin
+from hilum_guard.rules import Case, fit, parse
+
+HOSTS = [
+    ("example.com", "example.com", "yes", "yes"),
+    ("example.com", "docs.example.com", "", "yes"),
+    ("*.example.com", "docs.example.com", "yes", "yes"),
+    ("*.example.com", "example.com", "", ""),
+    ("example.com", "example.com.evil.net", "", ""),
+    ("example.com", "badexample.com", "", ""),
+    ("Example.COM.", "example.com", "yes", "yes"),
+    ("example.com", "", "", "maybe"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "host", "allows", "denies"), HOSTS)
+def test_whole_labels_are_compared(pattern, host, allows, denies):
+    """Who allows a host allows that one; who denies it denies what is below it, and doubt is asked about."""
+    case = Case("web_fetch", {"url": "x"}, host=host)
+    assert fit(parse(f"web_fetch(domain:{pattern})", "allow"), case) == allows
+    assert fit(parse(f"web_fetch(domain:{pattern})", "deny"), case) == denies
+
+
+@tool(risk="network", effect="pure")
+def visit(url: str) -> str:
+    """Visit."""
+    return f"been at {url}"
+
+
+@pytest.mark.parametrize(
+    ("url", "scope"),
+    [
+        ("https://Docs.example.com:8443/a?b#c", "visit(domain:docs.example.com)"),
+        ("http://[2001:db8::1]/", "visit(domain:2001:db8::1)"),
+        ("https://good.example@evil.example/", "visit"),
+        ("https:\\\\evil.example", "visit"),
+        ("https://evil.example\\@good.example/", "visit"),
+        ("nonsense", "visit"),
+    ],
+)
+async def test_a_lasting_yes_is_for_one_host(bench, asked, url, scope):
+    """An address that is not written plainly gets none: it is asked for by the tool alone."""
+    kit = await bench(hilum_guard, plugin("web", visit), approve="ask_first")
+    assert (await asked(kit, "visit", url=url)).scope == scope

@@ -1,0 +1,413 @@
+"""Each client's file of MCP servers gives the same model; what is odd is told with its place, and costs no other server."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hilum_mcp import Config, Server, read_config
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Write a file and read it."""
+
+    def write(name: str, content: object) -> Config:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = content if isinstance(content, str) else json.dumps(content, indent=2)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return read_config(path)
+
+    return write
+
+
+def one(config: Config) -> Server:
+    """The only server, read without a mistake."""
+    assert not config.mistakes, list(map(str, config.mistakes))
+    (server,) = config.servers.values()
+    return server
+
+
+PROGRAM = {"command": "npx", "args": ["-y", "tickets"], "env": {"TOKEN": "${TOKEN}"}}
+
+DIALECTS = {
+    "Claude Desktop": ("claude_desktop_config.json", {"mcpServers": {"s": PROGRAM}, "globalShortcut": "Alt+Space"}),
+    "Claude Code": (".mcp.json", {"mcpServers": {"s": {"type": "stdio", **PROGRAM}}}),
+    "a plugin's bare map": (".mcp.json", {"s": PROGRAM}),
+    "Cursor": (".cursor/mcp.json", {"mcpServers": {"s": PROGRAM}}),
+    "VS Code": (".vscode/mcp.json", {"inputs": [], "servers": {"s": {"type": "stdio", **PROGRAM}}}),
+    "VS Code's settings": (".vscode/settings.json", {"mcp": {"servers": {"s": PROGRAM}}}),
+    "Gemini CLI": (".gemini/settings.json", {"theme": "x", "mcpServers": {"s": PROGRAM}}),
+    "a Gemini extension": ("gemini-extension.json", {"name": "x", "version": "1", "mcpServers": {"s": PROGRAM}}),
+    "opencode": (
+        "opencode.jsonc",
+        '{"mcp": { // ours\n "s": {"type": "local", "command": ["npx", "-y", "tickets"],\n'
+        '"environment": {"TOKEN": "${TOKEN}"},},}}',
+    ),
+    "Codex": (
+        "config.toml",
+        '[mcp_servers.s]\ncommand = "npx"\nargs = ["-y", "tickets"]\n[mcp_servers.s.env]\nTOKEN = "${TOKEN}"\n',
+    ),
+    "Copilot": ("mcp-config.json", {"mcpServers": {"s": {"type": "local", "tools": ["*"], **PROGRAM}}}),
+    "Windsurf": ("mcp_config.json", {"mcpServers": {"s": PROGRAM}}),
+    "Cline": ("cline_mcp_settings.json", {"mcpServers": {"s": {**PROGRAM, "disabled": False, "autoApprove": []}}}),
+    "Roo": (".roo/mcp.json", {"mcpServers": {"s": {**PROGRAM, "alwaysAllow": []}}}),
+    "Zed": ("settings.json", {"context_servers": {"s": {"source": "custom", **PROGRAM}}}),
+    "Zed before 2025": (
+        "settings.json",
+        {"context_servers": {"s": {"command": {"path": "npx", "args": ["-y", "tickets"], "env": {"TOKEN": "${TOKEN}"}}}}},
+    ),
+    "goose": (
+        "config.yaml",
+        "extensions:\n  s:\n    type: stdio\n    name: s\n    cmd: npx\n    args: [-y, tickets]\n    envs:\n"
+        "      TOKEN: ${TOKEN}\n",
+    ),
+    "agent-plugins.org": ("mcp.json", {"$schema": "https://agent-plugins.org/mcp", "mcpServers": {"s": PROGRAM}}),
+    "Continue": (
+        "s.yaml",
+        "name: x\nversion: 0.1\nmcpServers:\n  - name: s\n    command: npx\n    args: [-y, tickets]\n"
+        '    env: {TOKEN: "${TOKEN}"}\n',
+    ),
+    "a transport inside": ("mcp.json", {"mcpServers": {"s": {"transport": {"type": "stdio", **PROGRAM}}}}),
+    "one text of arguments, told apart": ("mcp.json", "\ufeff" + json.dumps({"mcpServers": {"s": PROGRAM}})),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_program_of_every_client_is_the_same_server(config, dialect):
+    """Name, program, arguments and variables come out alike, and nothing is complained about."""
+    server = one(config(*DIALECTS[dialect]))
+    assert (server.name, server.kind, server.command, server.args) == ("s", "stdio", "npx", ("-y", "tickets"))
+    assert server.env == {"TOKEN": "${TOKEN}"}
+    assert server.enabled
+    assert server.tools is None
+    assert server.without == ()
+
+
+URL = "https://tickets.example/mcp"
+KEY = {"Authorization": "Bearer x"}
+REMOTE = {
+    "Claude Code http": (".mcp.json", {"mcpServers": {"s": {"type": "http", "url": URL, "headers": KEY}}}, "http", False),
+    "Claude Code sse": (".mcp.json", {"mcpServers": {"s": {"type": "sse", "url": URL, "headers": KEY}}}, "sse", False),
+    "Cursor": (".cursor/mcp.json", {"mcpServers": {"s": {"url": URL, "headers": KEY}}}, "http", True),
+    "VS Code": (".vscode/mcp.json", {"servers": {"s": {"type": "http", "url": URL, "headers": KEY}}}, "http", False),
+    "Gemini httpUrl": (".gemini/settings.json", {"mcpServers": {"s": {"httpUrl": URL, "headers": KEY}}}, "http", False),
+    "Gemini url": (".gemini/settings.json", {"mcpServers": {"s": {"url": URL, "headers": KEY}}}, "sse", False),
+    "Gemini extension url": ("gemini-extension.json", {"mcpServers": {"s": {"url": URL, "headers": KEY}}}, "sse", False),
+    "opencode": ("opencode.json", {"mcp": {"s": {"type": "remote", "url": URL, "headers": KEY}}}, "http", True),
+    "Codex": (
+        "config.toml", f'[mcp_servers.s]\nurl = "{URL}"\nhttp_headers = {{Authorization = "Bearer x"}}\n', "http", True
+    ),
+    "Copilot": ("mcp-config.json", {"mcpServers": {"s": {"type": "http", "url": URL, "headers": KEY}}}, "http", False),
+    "Windsurf": ("mcp_config.json", {"mcpServers": {"s": {"serverUrl": URL, "headers": KEY}}}, "http", True),
+    "Cline": (
+        "cline_mcp_settings.json", {"mcpServers": {"s": {"type": "streamableHttp", "url": URL, "headers": KEY}}}, "http",
+        False,
+    ),
+    "Roo": (".roo/mcp.json", {"mcpServers": {"s": {"type": "streamable-http", "url": URL, "headers": KEY}}}, "http", False),
+    "Zed": ("settings.json", {"context_servers": {"s": {"url": URL, "headers": KEY}}}, "http", True),
+    "goose": (
+        "config.yaml",
+        f"extensions:\n  s:\n    type: streamable_http\n    uri: {URL}\n    headers:\n      Authorization: Bearer x\n", "http",
+        False,
+    ),
+    "transport": ("mcp.json", {"mcpServers": {"s": {"transport": "sse", "url": URL, "headers": KEY}}}, "sse", False),
+    "requestInit": ("mcp.json", {"mcpServers": {"s": {"url": URL, "requestInit": {"headers": KEY}}}}, "http", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", REMOTE)
+def test_an_address_of_every_client_is_the_same_server(config, dialect):
+    """Kind, address and headers come out alike; only an address that says nothing of its kind may fall back to SSE."""
+    name, content, kind, bare = REMOTE[dialect]
+    server = one(config(name, content))
+    assert (server.kind, server.url, server.headers, server.bare) == (kind, URL, KEY, bare)
+
+
+def test_codex_takes_tokens_and_headers_from_variables(config):
+    """A token by the name of its variable, headers likewise, variables that a program is given by name."""
+    server = one(
+        config(
+            "config.toml",
+            '[mcp_servers.s]\nurl = "https://x.example"\nbearer_token_env_var = "KEY"\n'
+            'env_http_headers = {X-Team = "TEAM"}\nstartup_timeout_sec = 20\ntool_timeout_sec = 90.5\n',
+        )
+    )
+    assert server.headers == {"Authorization": "Bearer ${KEY}"}
+    assert server.header_names == {"X-Team": "TEAM"}
+    assert (server.start_seconds, server.call_seconds) == (20, 90.5)
+    given = one(
+        config("config.toml", '[mcp_servers.s]\ncommand = "x"\nenv_vars = ["A", {name = "B", source = "local"}]\n')
+    )
+    assert given.env_names == ("A", "B")
+
+
+def test_a_program_has_a_folder_and_a_file_of_variables(config):
+    """``cwd`` and ``envFile`` of VS Code and Cursor."""
+    server = one(
+        config("mcp.json", {"servers": {"s": {"command": "x", "cwd": "${workspaceFolder}/a", "envFile": ".env"}}})
+    )
+    assert (server.cwd, server.env_file) == ("${workspaceFolder}/a", ".env")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "enabled"),
+    [
+        ("opencode.json", {"mcp": {"s": {"type": "local", "command": ["x"], "enabled": False}}}, False),
+        ("mcp.json", {"mcpServers": {"s": {"command": "x", "disabled": True}}}, False),
+        ("mcp.json", {"mcpServers": {"s": {"command": "x", "disabled": "true"}}}, False),
+        ("config.yaml", "extensions:\n  s:\n    cmd: x\n    enabled: false\n", False),
+        ("config.yaml", "extensions:\n  s:\n    cmd: x\n    enabled: true\n", True),
+    ],
+)
+def test_a_server_that_its_file_has_off_is_off(config, name, content, enabled):
+    """``enabled`` and ``disabled``, as booleans and as texts."""
+    assert one(config(name, content)).enabled is enabled
+
+
+@pytest.mark.parametrize("choice", [{"excluded": ["s"]}, {"allowed": ["other"]}])
+def test_geminis_choice_of_servers_holds(config, choice):
+    """A server that is excluded, or not allowed, is off, and the file is named as the cause."""
+    found = config(
+        ".gemini/settings.json", {"mcp": choice, "mcpServers": {"s": {"command": "x"}, "other": {"command": "y"}}}
+    )
+    assert not found.servers["s"].enabled
+    assert found.servers["other"].enabled
+    assert any("has it off" in note for note in found.servers["s"].notes)
+
+
+@pytest.mark.parametrize(
+    ("given", "tools", "without"),
+    [
+        ({"tools": ["*"]}, None, ()),
+        ({"tools": []}, (), ()),
+        ({"tools": ["a", "b"]}, ("a", "b"), ()),
+        ({"includeTools": ["a", "b"], "excludeTools": ["b"]}, ("a", "b"), ("b",)),
+        ({"enabled_tools": ["a"], "disabled_tools": ["b"]}, ("a",), ("b",)),
+        ({"disabledTools": ["b"]}, None, ("b",)),
+        ({"available_tools": []}, None, ()),
+        ({"includeTools": ["a", "b"], "tools": ["b", "c"]}, ("b",), ()),
+    ],
+)
+def test_lists_of_tools_limit_a_server(config, given, tools, without):
+    """Allow and exclude lists of every client are honoured; of several all hold."""
+    server = one(config("mcp.json", {"mcpServers": {"s": {"command": "x", **given}}}))
+    assert (server.tools, server.without) == (tools, without)
+    assert not server.offers("b") if "b" in without else True
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "value", "seconds"),
+    [
+        (".gemini/settings.json", "mcpServers", 30_000, 30),
+        ("opencode.json", "mcp", 5_000, 5),
+        ("cline_mcp_settings.json", "mcpServers", 3_600, 3_600),
+        (".roo/mcp.json", "mcpServers", 1_800, 1_800),
+        ("mcp.json", "mcpServers", 60, 60),
+        ("mcp.json", "mcpServers", 60_000, 60),
+        ("config.yaml", "extensions", 300, 300),
+    ],
+)
+def test_timeouts_are_read_in_the_units_of_their_client(config, name, table, value, seconds):
+    """Milliseconds of Gemini and opencode, seconds of Cline, Roo and goose."""
+    server = one(config(name, {table: {"s": {"command": "x", "timeout": value}}}))
+    assert server.call_seconds == seconds
+
+
+@pytest.mark.parametrize("key", ["trust", "autoApprove", "alwaysAllow", "default_tools_approval_mode"])
+def test_what_means_an_approval_elsewhere_means_none_here(config, key):
+    """It is told, and the definition that is approved stays the same."""
+    found = config("mcp.json", {"mcpServers": {"s": {"command": "x", key: ["a"]}}})
+    assert [mistake.reason for mistake in found.mistakes] == [f"{key} gives no approval here."]
+    assert found.servers["s"].digest == one(config("mcp.json", {"mcpServers": {"s": {"command": "x"}}})).digest
+    codex = config(
+        "config.toml", '[mcp_servers.s]\ncommand = "x"\n[mcp_servers.s.tools.send]\napproval_mode = "approve"\n'
+    )
+    assert [mistake.reason for mistake in codex.mistakes] == ["tools gives no approval here."]
+    assert codex.servers["s"].tools is None
+
+
+def test_oauth_settings_are_read_however_they_are_written(config):
+    """Names of keys in every style, scopes as a list; ``oauth: false`` says that nobody logs in there."""
+    for auth in (
+        {"CLIENT_ID": "i", "CLIENT_SECRET": "x", "scopes": ["a", "b"]},
+        {"clientId": "i", "clientSecret": "x", "scope": "a b"},
+    ):
+        server = one(config("mcp.json", {"mcpServers": {"s": {"url": URL, "auth": auth}}}))
+        assert server.oauth == {"client_id": "i", "client_secret": "x", "scope": "a b"}
+    assert one(config("opencode.json", {"mcp": {"s": {"type": "remote", "url": URL, "oauth": {}}}})).oauth == {}
+    assert not one(config("opencode.json", {"mcp": {"s": {"type": "remote", "url": URL, "oauth": False}}})).login
+
+
+def test_inputs_are_what_the_user_is_asked_for(config):
+    """Of VS Code: prompts, secrets, defaults and lists to choose from, at the top or in ``mcp``."""
+    inputs = [
+        {"type": "promptString", "id": "key", "description": "API key", "password": True},
+        {"type": "pickString", "id": "region", "options": ["eu", {"label": "US", "value": "us"}], "default": "eu"},
+    ]
+    for content in ({"inputs": inputs, "servers": {}}, {"mcp": {"inputs": inputs, "servers": {}}}):
+        found = config(".vscode/mcp.json", content)
+        assert not found.mistakes
+        assert (found.inputs["key"].secret, found.inputs["key"].description) == (True, "API key")
+        assert (found.inputs["region"].options, found.inputs["region"].default) == (("eu", "us"), "eu")
+    odd = config(
+        "mcp.json",
+        {"inputs": [{"id": "c", "type": "command", "command": "x"}, {"type": "promptString"}], "servers": {}},
+    )
+    assert [mistake.where for mistake in odd.mistakes] == ["inputs", "inputs"]
+
+
+# --- mistakes ---------------------------------------------------------------------------------------------------------
+
+BROKEN = {
+    "no mapping": ("x", "must be a mapping"),
+    "nothing": ({}, "neither a command nor a url"),
+    "websocket": ({"type": "ws", "url": "wss://x"}, "WebSockets"),
+    "kind without command": ({"type": "stdio", "url": "https://x"}, "no command"),
+    "kind without url": ({"type": "http", "command": "x"}, "no url"),
+    "args of a wrong type": ({"command": "x", "args": 5}, "args must be a list"),
+    "args with a mapping": ({"command": "x", "args": [{}]}, "must be texts"),
+    "env as a list": ({"command": "x", "env": ["A=1"]}, "env must be a mapping"),
+    "env with a mapping": ({"command": "x", "env": {"A": {}}}, "env.A must be a text"),
+    "NUL": ({"command": "x", "args": ["a\0b"]}, "NUL"),
+    "a name with =": ({"command": "x", "env": {"A=B": "1"}}, "env.A=B"),
+    "open quotes": ({"command": "x", "args": "a 'b"}, "split into words"),
+    "code of goose": ({"type": "inline_python", "code": "1"}, "none of MCP's"),
+    "a command that is a mapping of nothing": ({"command": {}}, "neither a command nor a url"),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_one_bad_server_costs_no_other(config, broken):
+    """It is told with the keys and the line; the servers beside it are there."""
+    entry, reason = BROKEN[broken]
+    found = config("mcp.json", {"mcpServers": {"first": {"command": "a"}, "bad": entry, "last": {"command": "b"}}})
+    assert list(found.servers) == ["first", "last"]
+    (mistake,) = found.mistakes
+    assert mistake.where == "mcpServers.bad"
+    assert reason in mistake.reason
+    line = Path(found.file).read_text().split("\n")[mistake.line - 1]
+    assert '"bad"' in line
+    assert str(mistake).startswith(f"{found.file}:{mistake.line}: mcpServers.bad: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "reason"),
+    [
+        ("mcp.json", '{\n "mcpServers": {\n  "a" {} }}', 3, "not JSON"),
+        ("mcp.json", '{\n // a\n /* b\n */ "mcpServers": oops}', 4, "not JSON"),
+        ("config.toml", '[mcp_servers.a]\ncommand = "x\n', 2, "not TOML"),
+        ("mcp.json", "[1]", 0, "a list"),
+        (
+            "mcp.json",
+            b'{"a":\n "\xff"}'.decode("latin-1").encode("latin-1").decode("utf-8", "surrogateescape"),
+            2,
+            "not text in UTF-8",
+        ),
+        ("mcp.json", "[" * 100_000, 0, "nested too deeply"),
+        ("mcp.json", '{"a": ' * 3_000 + "1" + "}" * 3_000, 0, "nested too deeply"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_with_its_line(tmp_path, name, text, line, reason):
+    """Not parsed, not text, not a mapping, too deep: one mistake, no servers, no exception."""
+    path = tmp_path / name
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    found = read_config(path)
+    assert not found.servers
+    assert reason in found.mistakes[0].reason
+    assert found.mistakes[0].line == line
+
+
+def test_missing_folders_pipes_and_large_files_are_told(tmp_path):
+    """What is no plain file is not waited for."""
+    import os
+
+    os.mkfifo(tmp_path / "pipe.json")
+    with open(tmp_path / "large.json", "wb") as file:
+        file.truncate(10 << 20)
+    for name, reason in (
+        ("none.json", "No such file"),
+        ("pipe.json", "no plain file"),
+        ("large.json", "larger"),
+        ("", "director"),
+    ):
+        assert reason in read_config(tmp_path / name).mistakes[0].reason
+
+
+def test_what_changes_nothing_is_told(config):
+    """Unknown keys, keys of the other kind, keys that mean the same, tables beside the one that is read."""
+    found = config(
+        "mcp.json",
+        {
+            "mcpServers": {
+                "a": {"command": "x", "headers": {"a": "b"}, "comand": "y", "env": {"A": "1"}, "envs": {"B": "2"}},
+                "b": {"url": URL, "serverUrl": "https://other.example", "args": ["x"], "env": {"A": None}},
+            },
+            "servers": {"c": {"command": "z"}},
+        },
+    )
+    told = [f"{mistake.where}: {mistake.reason}" for mistake in found.mistakes]
+    assert sum("servers: It was left out" in text for text in told) == 1
+    assert sum("'headers' means nothing for a program" in text for text in told) == 1
+    assert sum("'comand' is not known" in text for text in told) == 1
+    assert sum("env and envs; env is used" in text for text in told) == 1
+    assert sum("serverUrl and url; serverUrl is used" in text for text in told) == 1
+    assert sum("'args' means nothing for an address" in text for text in told) == 1
+    assert all(mistake.line for mistake in found.mistakes)
+
+
+def test_a_key_that_stands_twice_is_told(config):
+    """Parsers keep the last one in silence."""
+    found = config("mcp.json", '{"mcpServers": {"s": {"command": "a", "command": "b"}}}')
+    assert found.servers["s"].command == "b"
+    assert "'command' stands twice" in found.mistakes[0].reason
+
+
+def test_files_of_clients_without_servers_name_none(config):
+    """VS Code's recommended extensions, Zed's installed ones and Gemini's choice are no tables of servers."""
+    for name, content in (
+        ("extensions.json", {"extensions": {"recommendations": ["a.b"]}}),
+        ("settings.json", {"extensions": {"html": True}}),
+        (".gemini/settings.json", {"mcp": {"allowed": ["a"]}}),
+        ("config.toml", 'model = "x"\n'),
+    ):
+        found = config(name, content)
+        assert found.table is None
+        assert not found.servers
+        assert "names no MCP servers" in found.mistakes[0].reason
+    for name, text in (
+        ("mcp.json", ""),
+        ("mcp.json", "{}"),
+        ("mcp.json", "// nothing yet\n"),
+        ("c.yaml", "---\n"),
+        ("c.toml", ""),
+    ):
+        assert config(name, text) == Config(config(name, text).file)
+
+
+def test_lines_are_those_of_the_server_in_toml_and_yaml(config):
+    """Also where a name is quoted, and where another server has a key of that name."""
+    toml = config("config.toml", '[a]\nb = 1\n\n[mcp_servers."b c"]\nargs = 5\ncommand = "x"\n')
+    assert [(mistake.where, mistake.line) for mistake in toml.mistakes] == [("mcp_servers.b c", 4)]
+    yaml = config(
+        "config.yaml",
+        "other:\n  bad: 1\nextensions:\n  good:\n    cmd: bad\n  bad:\n    name: x\n    type: stdio\n    enabled: true\n",
+    )
+    assert [(mistake.where, mistake.line) for mistake in yaml.mistakes] == [("extensions.bad", 6)]
+
+
+def test_the_digest_changes_with_what_is_run_and_not_with_what_describes_it(config):
+    """Each part that decides what is started, reached or offered counts."""
+    base = {"command": "x", "args": ["a"], "env": {"A": "1"}, "cwd": "c"}
+    first = one(config("mcp.json", {"mcpServers": {"s": base}})).digest
+    assert one(config("mcp.json", {"mcpServers": {"s": {**base, "description": "d", "timeout": 5}}})).digest == first
+    for change in (
+        {"command": "y"},
+        {"args": ["a", "b"]},
+        {"env": {"A": "2"}},
+        {"cwd": "d"},
+        {"envFile": ".env"},
+        {"excludeTools": ["t"]},
+    ):
+        assert one(config("mcp.json", {"mcpServers": {"s": {**base, **change}}})).digest != first
+    assert one(config("mcp.json", {"mcpServers": {"other": base}})).digest != first

@@ -1,0 +1,78 @@
+"""Sessions with MCP servers: a bench, the files that describe the servers, and what is left of them afterwards."""
+
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import hilum_mcp
+import pytest
+import trio
+from hilum.testing import Bench, open_bench
+from hilum_mcp import Mcp
+from hilum_mcp.client import ServerClient
+
+HERE = Path(__file__).parent
+Opened = Callable[..., AbstractAsyncContextManager[Bench]]
+
+
+def plain(*words: str) -> dict[str, Any]:
+    """Describe a server of the standard library that behaves as the words say."""
+    return {"command": sys.executable, "args": ["-S", str(HERE / "plain_server.py"), *words]}
+
+
+def half(kit: Bench) -> Mcp:
+    """The half of a session with servers."""
+    found = kit.session.half(Mcp)
+    assert found is not None
+    return found
+
+
+def client(kit: Bench, name: str = "plain") -> ServerClient:
+    """A server of the session."""
+    return half(kit).clients[name]
+
+
+async def until(condition: Callable[[], object], seconds: float = 20.0) -> bool:
+    """Wait until something holds that nobody tells of: what another process does."""
+    for _ in range(int(seconds / 0.01)):
+        if condition():
+            return True
+        await trio.sleep(0.01)
+    return bool(condition())
+
+
+async def known(kit: Bench, name: str = "plain") -> ServerClient:
+    """A server of the session, once it is known what it offers."""
+    found = client(kit, name)
+    up = await until(lambda: found.offer is not None and any(tool.name in kit.session.tools for tool in found.tools))
+    assert up, f"it did not come up: {half(kit).rows()} {found._log.last()}"
+    return found
+
+
+async def gone(pids: list[int]) -> bool:
+    """Whether processes are gone, soon."""
+    return await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 5)
+
+
+def server_pids(count: Path) -> list[int]:
+    """The process ids of a server that was told to count its starts."""
+    return [int(line) for line in count.read_text().split()] if count.exists() else []
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Opened:
+    """Opens a session with servers, by name."""
+
+    @asynccontextmanager
+    async def opened(described: dict[str, Any] | None = None, *plugins: object, **options: Any) -> AsyncIterator[Bench]:
+        config = tmp_path / "bench" / "config"
+        config.mkdir(parents=True, exist_ok=True)
+        wanted = {"plain": plain()} if described is None else described
+        (config / "mcp.json").write_text(json.dumps({"mcpServers": wanted}))
+        async with open_bench(hilum_mcp, *plugins, folder=tmp_path / "bench", **options) as kit:
+            yield kit
+
+    return opened
