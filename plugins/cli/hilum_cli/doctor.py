@@ -45,7 +45,15 @@ def _run(argv: Sequence[str]) -> int:
     parser.add_argument("--workspace", "-C", default=".", metavar="DIR", help="folder whose project files count")
     options = parser.parse_intermixed_args(argv)
     folder = Path(check_folder(options.workspace))
-    rows = [*_settings(folder), *_folders(), *_rules(folder), *_sandbox(), *_programs(), *_terminal()]
+    rows = [
+        *_settings(folder),
+        *_folders(),
+        *_rules(folder),
+        *_sandbox(),
+        *_programs(),
+        *_browser(folder),
+        *_terminal(),
+    ]
     out = Out(1)
     if options.json:
         out.say(json.dumps([row._asdict() for row in rows], ensure_ascii=False, indent=1))
@@ -147,6 +155,25 @@ def _programs() -> Iterator[Row]:
         yield Row("warn", "git", "not found, or it does not start", "Install Git: undo and diffs need it.")
     if not shutil.which("bash"):
         yield Row("warn", "shell", "no bash; commands run in sh", "Install bash.")
+
+
+def _browser(folder: Path) -> Iterator[Row]:
+    """What the tool browser_use needs."""
+    import trio
+    from hilum import HilumError, open_kernel
+    from hilum_browser import BrowserSettings, report
+
+    async def look() -> BrowserSettings:
+        async with open_kernel(["browser"], workspace=folder) as kernel:
+            return kernel.settings(BrowserSettings)
+
+    try:
+        settings = trio.run(look)
+    except HilumError:  # told above
+        return
+    if settings.enabled:
+        for well, found, todo in report(settings.executable):
+            yield Row("ok" if well else "warn", "browser", found, todo)
 
 
 def _output(*command: Any) -> str:

@@ -1,0 +1,147 @@
+"""Pages on loopback, and a real Chromium that many tests share."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import attrs
+import hilum_browser
+import hilum_files
+import hilum_guard
+import pytest
+import trio
+from hilum.messages import ToolResult
+from hilum.testing import Bench, open_bench
+
+needs_browser = pytest.mark.skipif(
+    not (hilum_browser.has_playwright() and hilum_browser.find_chromium()),
+    reason="needs Playwright (a development dependency) and Chromium (Debian: apt install chromium)",
+)
+HTML = {"content-type": "text/html; charset=utf-8"}
+Route = Callable[["Site"], tuple[int, dict[str, str], bytes]]
+
+
+@attrs.define
+class Site:
+    """A web server.
+
+    Attributes:
+        port: Where it is, on 127.0.0.1.
+        pages: Bodies by path; a function gives status, headers and body.
+        asked: Method and path of what came.
+        bodies: What came with it.
+    """
+
+    port: int = 0
+    pages: dict[str, str | Route] = attrs.field(factory=dict)
+    asked: list[str] = attrs.field(factory=list)
+    bodies: list[bytes] = attrs.field(factory=list)
+
+    def url(self, path: str = "/", host: str = "localhost") -> str:
+        return f"http://{host}:{self.port}{path}"
+
+
+@contextmanager
+def serving(site: Site) -> Iterator[Site]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            path = self.path.partition("?")[0]
+            site.asked.append(f"{self.command} {self.path}")
+            site.bodies.append(body)
+            page = site.pages.get(path)
+            if page is None:
+                status, headers, data = 404, HTML, b"<title>Nothing</title>nothing is here"
+            elif isinstance(page, str):
+                status, headers, data = 200, HTML, page.encode()
+            else:
+                status, headers, data = page(site)
+            self.send_response(status)
+            for name, value in {**headers, "content-length": str(len(data))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_POST = do_GET
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    site.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield site
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with serving(Site()) as site:
+        yield site
+
+
+@attrs.define
+class Browser:
+    """The tool of a session that lives in a thread of its own, so that many tests can share its browser."""
+
+    bench: Bench
+    token: trio.lowlevel.TrioToken
+
+    def __call__(self, action: str, **arguments: Any) -> ToolResult:
+        async def call() -> ToolResult:
+            return await self.bench.call("browser_use", action=action, **arguments)
+
+        return trio.from_thread.run(call, trio_token=self.token)
+
+    def text(self, action: str, **arguments: Any) -> str:
+        """What the action says; it must succeed."""
+        result = self(action, **arguments)
+        assert not result.code, result.text
+        return result.text
+
+    @property
+    def workspace(self) -> Path:
+        return self.bench.workspace
+
+
+PLUGINS = (hilum_files, hilum_guard, hilum_browser)
+SETTINGS = {"browser": {"timeout": 1.0, "page_timeout": 3.0, "max_download": 1, "hosts": ["listed.test:80"]}}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for a module, in the sandbox of this system."""
+    opened: list[Browser] = []
+    ready, stop = threading.Event(), trio.Event()
+
+    async def hold() -> None:
+        async with open_bench(
+            *PLUGINS, settings=SETTINGS, folder=tmp_path_factory.mktemp("bench"), patience=90
+        ) as bench:
+            opened.append(Browser(bench, trio.lowlevel.current_trio_token()))
+            ready.set()
+            await stop.wait()
+
+    def run() -> None:
+        try:
+            trio.run(hold)
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    ready.wait(60)
+    yield opened[0]
+    opened[0].token.run_sync_soon(stop.set)
+    thread.join()
