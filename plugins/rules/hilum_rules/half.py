@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,6 +36,7 @@ T = TypeVar("T")
 PATHS = frozenset({"path", "paths", "file", "files", "file_path", "folder", "directory", "cwd"})
 """Parameters of tools that name what a call has in hand, besides those that a tool says it writes."""
 MOST_WORDS = 50
+MOST_OPEN = 100
 LAYER = "rules "
 
 
@@ -128,7 +130,7 @@ class Rules:
     @hookimpl
     async def gather_context(self, agent: Agent, request: ContextRequest) -> None:
         """Put the rules into play that belong to what the user names and has open."""
-        await self._off_loop("named", self._named, request.text, [*_open_files(request.state)])
+        await self._off_loop("named", self._named, request.text, [*islice(_open_files(request.state), MOST_OPEN)])
 
     def _named(self, text: str, opened: list[str]) -> None:
         import re

@@ -5,6 +5,7 @@ import os
 import pytest
 from hilum import deny
 from hilum.testing import plugin
+from hilum_context.sources.open_files import TRIED
 
 KEY = "sk-" + "a1b2c3d4" * 5
 PEM = (
@@ -143,6 +144,15 @@ async def test_a_closing_tag_in_a_text_ends_no_block(opened, put, ask) -> None:
         ),
         ("terminal_output", "", 0, "<\\/terminal_output>"),
     ]
+
+
+async def test_of_very_many_open_files_the_first_ones_are_looked_at(opened, put, ask) -> None:
+    put({"a.py": "a\n", "z.py": "z\n"})
+    names = ["a.py", *(f"gone{number}" for number in range(TRIED - 1)), "z.py"]
+    async with opened() as bench:
+        sent = await ask(bench, open_files=[{"path": name} for name in names])
+    assert [path for path, *_ in sent.of("open_file")] == ["a.py"]
+    assert len(sent.event["left_out"]) + sent.event["left_out_more"] == TRIED
 
 
 async def test_files_that_cannot_be_used_are_left_out(opened, put, root, ask) -> None:

@@ -192,6 +192,16 @@ async def test_rules_for_files_come_with_the_prompt_that_names_one_or_the_editor
     ]
 
 
+async def test_of_very_many_open_files_the_first_ones_bring_their_rules(bench) -> None:
+    rule = "---\nglobs: *.{}\n---\n- for {}"
+    b = await bench(
+        hilum_rules, answers=["ok"], files={f".cursor/rules/{e}.mdc": rule.format(e, e) for e in ("py", "go")}
+    )
+    opened = ["a.py", *(f"{number}.txt" for number in range(hilum_rules.half.MOST_OPEN)), "b.go"]
+    await b.run("Hi", state={"open_files": [{"path": path} for path in opened]})
+    assert list(sealed(b)[0]) == ["rules", "rules .cursor/rules/py.mdc"]
+
+
 async def test_rules_to_ask_for_are_listed_and_hold_once_read(bench) -> None:
     b = await bench(
         hilum_rules,

@@ -10,6 +10,7 @@ from hilum_lint import Lint
 
 from hilum_context.look import Look, Source
 from hilum_context.pieces import Piece
+from hilum_context.sources.open_files import TRIED
 from hilum_context.texts import LeftOut
 from hilum_context.words import paths
 
@@ -36,7 +37,7 @@ class LinterErrors(Source["list[Diagnostic]"]):
         found = [] if said is None else await self._said(look, said)
         named = paths(look.request.text)
         if said is None:  # text that is not saved has other lines than the file that a linter reads
-            named = [*(file.path for file in look.open_files if file.text is None), *named]
+            named = [*(file.path for file in look.open_files[:TRIED] if file.text is None), *named]
         known = {each.path for each in found} if said is not None else set()
         known |= {file.path for file in look.open_files} if said is not None else set()
         targets = [path for path in dict.fromkeys(named) if path not in known]

@@ -9,6 +9,8 @@ from hilum_context.pieces import Piece, cut
 from hilum_context.texts import LeftOut, Text
 
 MOST = 3
+TRIED = 50
+"""Files that are looked at: those that cannot be sent are passed over."""
 SHARE = 0.3
 """Part of what is left that one file may take."""
 ROOM = 50
@@ -23,9 +25,10 @@ class OpenFiles(Source[list[tuple[Text, str]]]):
     async def find(self, look: Look) -> list[tuple[Text, str]]:
         """Read them: the first three that can be sent, each with where its text is from."""
         found: dict[str, tuple[Text, str]] = {}
-        for file in look.open_files:
-            if len(found) == MOST:
-                look.leave_out(self.type, file.path, f"{MOST} open files are sent")
+        for tried, file in enumerate(look.open_files):
+            if len(found) == MOST or tried >= TRIED:
+                bound = f"{MOST} open files are sent" if len(found) == MOST else f"{TRIED} are looked at"
+                look.leave_out(self.type, file.path, bound)
                 continue
             try:
                 text = await look.texts.head(file.path, file.text)
