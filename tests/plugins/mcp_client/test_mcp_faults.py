@@ -216,6 +216,8 @@ async def held(kit: Bench) -> None:
     assert guard is not None
     if not (await guard.box.enforced()).whole:
         pytest.skip("no whole sandbox here")
+    if sys.executable.startswith("/tmp/"):
+        pytest.skip("the sandbox has a /tmp of its own, and this Python is in there")
 
 
 @pytest.mark.parametrize(("kind", "reaches"), [("network", True), ("closed", False), ("off", True)])
