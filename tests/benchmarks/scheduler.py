@@ -329,15 +329,16 @@ def three(which: str) -> None:
     row("    the loop held, processor time", f"p99 {found[4]} ms, worst {found[5]} ms", "20 ms")
 
 
-async def kills(count: int) -> None:
-    """SIGKILL at random instants while three run and five wait."""
+async def kills(kind: str, count: int) -> None:
+    """SIGKILL at random instants while three run and five wait, or two work in the background of the main agent."""
     import test_crash_agents
 
     dice, states = random.Random(7), Counter[str]()
     for _ in range(count):
-        states += await test_crash_agents.trial(dice)
+        states += await test_crash_agents.trial(dice, kind)
     shown = ", ".join(f"{state} {number}" for state, number in states.items())
-    row(f"SIGKILL, {count} sessions of 8", shown, "all end, none twice, none lost")
+    what = "8" if kind == "queue" else "2 in the background"
+    row(f"SIGKILL, {count} sessions of {what}", shown, "all end, none twice, none lost")
 
 
 def main() -> None:
@@ -356,7 +357,8 @@ def main() -> None:
     for which in ("think", "work"):
         three(which)
     trio.run(faulty, options.runs)
-    trio.run(kills, options.kills)
+    for kind in ("queue", "background"):
+        trio.run(kills, kind, options.kills)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""SIGKILL while three agents run and five wait: after a restart each is finished, none ran twice, no result is lost."""
+"""SIGKILL while agents run and wait, or work in the background of another: after a restart each is finished, none ran twice.
+
+No result is lost, and who owns a background task is told of its end exactly once.
+"""
 
 import json
 import os
@@ -9,15 +12,23 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import pytest
 import trio
-from hilum.events import CallDone, PluginEvent
+from hilum.events import CallDone, PluginEvent, PromptQueued, RoundEnded
 
 COUNT = 8
 
 
-async def child(folder: Path, resume: str) -> None:
-    """Start the agents, or go on with them; print the session's id, and leave a mark for each call."""
+async def child(folder: Path, kind: str, resume: str) -> None:
+    """Start the agents, or go on with them; print the session's id, and leave a mark for each call.
+
+    Args:
+        folder: Where the log, the marks and the sessions are.
+        kind: ``queue`` for eight that wait their turn, ``background`` for two tasks that the main agent hands on.
+        resume: A session to go on with.
+    """
     import hilum
     from hilum import hookimpl, tool
     from hilum.testing import ModelProvider, ScriptedModel, say, use
@@ -42,7 +53,11 @@ async def child(folder: Path, resume: str) -> None:
 
     async def answer(request):  # type: ignore[no-untyped-def]
         await trio.sleep(0.03)
-        return use("act") if len(request.messages) == 1 else say(f"Did {request.messages[0].parts[0].text}")
+        first = len(request.messages) == 1
+        if request.agent == "main":
+            here, there = (use("task", description=d, prompt=d, background=True) for d in ("here", "there"))
+            return here + there if first else say("Good.")
+        return use("act") if first else say(f"Did {request.messages[0].parts[0].text}")
 
     store = SqliteStore(folder / "sessions.db")
     settings = {"model": "scripted/m", "approve": "auto"}
@@ -51,20 +66,34 @@ async def child(folder: Path, resume: str) -> None:
         async with kernel.open_session(folder, resume=resume) as session:
             half = session.half(Runs)
             assert half is not None
+            print(session.id, flush=True)
             if resume:
                 session.resume()
-            else:
+            if kind == "background":
+                await background(session)
+                return
+            if not resume:
                 for number in range(COUNT):
                     half.begin(hilum.Profile("worker"), f"number {number}.")
-            print(session.id, flush=True)
             for entry in list(half.scheduler.ledger.entries.values()):
                 await entry.ended.wait()
 
 
-def live(folder: Path, resume: str, seconds: float | None) -> str:
+async def background(session: Any) -> None:
+    """Have the main agent prompted, unless it was in an earlier life, and see all of it through."""
+    from hilum_agents.runs import Runs
+
+    half, main = session.half(Runs), session.agents["main"]
+    if not any(isinstance(event, PromptQueued) for event in await session.kernel.store.read(session.id, 0, 10**6)):
+        await session.run("Go.")
+    while half.busy() or main.conversation.pending:  # noqa: ASYNC110 - no one event means all of it
+        await trio.sleep(0.002)
+
+
+def live(folder: Path, kind: str, resume: str, seconds: float | None) -> str:
     """One life of a process: killed after so many seconds, or left in peace; gives the session's id."""
     environ = os.environ | {"HILUM_DATA": str(folder), "HILUM_CONFIG": str(folder)}
-    argv = [sys.executable, __file__, str(folder), resume]
+    argv = [sys.executable, __file__, str(folder), kind, resume]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ) as process:
         assert process.stdout
         session = process.stdout.readline().strip()
@@ -78,36 +107,47 @@ def live(folder: Path, resume: str, seconds: float | None) -> str:
     return session
 
 
-async def trial(dice: random.Random) -> Counter[str]:
-    """Kill it once or twice on its way, let it end, and judge what is left; gives the states of the agents."""
+async def lives(folder: Path, kind: str, dice: random.Random) -> tuple[list[Any], Counter[str]]:
+    """Kill it once or twice on its way, and let it end; gives its log and who has acted how often."""
     from hilum_store import SqliteStore
 
+    session = ""
+    for _ in range(dice.choice((1, 1, 2))):
+        session = await trio.to_thread.run_sync(live, folder, kind, session, dice.uniform(0, 0.25))
+    await trio.to_thread.run_sync(live, folder, kind, session, None)
+    events = await SqliteStore(folder / "sessions.db").read(session, 0, 10**6)
+    return list(events), Counter((folder / "ran.txt").read_text().split())
+
+
+async def trial(dice: random.Random, kind: str = "queue") -> Counter[str]:
+    """Judge what kills have left; gives the states of the agents."""
     with tempfile.TemporaryDirectory(prefix="agents-") as name:
-        folder, session = Path(name), ""
-        for _ in range(dice.choice((1, 1, 2))):
-            session = await trio.to_thread.run_sync(live, folder, session, dice.uniform(0, 0.25))
-        await trio.to_thread.run_sync(live, folder, session, None)
-        events = await SqliteStore(folder / "sessions.db").read(session, 0, 10**6)
-        ran = Counter((folder / "ran.txt").read_text().split())
+        events, ran = await lives(Path(name), kind, dice)
     ours = [event for event in events if isinstance(event, PluginEvent)]
     begun = [event.data["agent_id"] for event in ours if event.name == "agents.queued"]
     ended = [event.data for event in ours if event.name == "agents.result"]
+    assert len(begun) == (COUNT if kind == "queue" else 2), "one was not begun, or twice"
     assert sorted(begun) == sorted(data["agent_id"] for data in ended), "a result is lost, or there twice"
-    assert max(ran.values()) == 1, f"something ran twice: {ran}"
+    assert not ran or max(ran.values()) == 1, f"something ran twice: {ran}"
     told = {event.agent for event in events if isinstance(event, CallDone) and event.result.code == "E_INTERRUPTED"}
-    missing = {f"worker-{identity}" for identity in begun} - set(ran)
-    assert missing <= told, json.dumps(sorted(missing - told))
+    acted = {data["agent_id"] for data in ended if any(name.endswith(data["agent_id"]) for name in [*ran, *told])}
+    assert acted == set(begun), json.dumps(sorted(set(begun) - acted))
+    if kind == "background":
+        notes = [event.text for event in events if isinstance(event, PromptQueued) and event.agent == "main"]
+        notes += [note for event in events if isinstance(event, RoundEnded) for note in event.notes]
+        assert [sum(text.count(f"[agent {one}]") for text in notes) for one in begun] == [1, 1], notes
     return Counter(data["status"] for data in ended)
 
 
-async def test_agents_that_ran_and_waited_survive_a_kill() -> None:
+@pytest.mark.parametrize(("kind", "count"), [("queue", 5), ("background", 5)])
+async def test_agents_survive_a_kill(kind: str, count: int) -> None:
     """At random instants."""
     dice = random.Random(20261122)
     with trio.fail_after(300):
-        for _ in range(5):
-            states = await trial(dice)
+        for _ in range(count):
+            states = await trial(dice, kind)
             assert set(states) == {"completed"}
 
 
 if __name__ == "__main__":
-    trio.run(child, Path(sys.argv[1]), sys.argv[2])
+    trio.run(child, Path(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -1,5 +1,8 @@
 """Conversations of named agents: one each, on disk, across sessions; nobody sees another's."""
 
+import subprocess
+import sys
+
 import hilum_agents
 import hilum_files
 import pytest
@@ -155,6 +158,23 @@ async def test_an_agent_works_in_one_session_at_a_time(tmp_path, autojump_clock)
         assert all(text in said for text in ("The first thing.", "One.", "The second thing."))
         known = kept.load(second.session.workspace.root, "review")
         assert len(known.messages) == 4
+
+
+def test_the_end_of_a_process_lets_others_have_its_agents(tmp_path, monkeypatch):
+    """While it lives it has them for itself; killed, it gives them back."""
+    monkeypatch.setenv("HILUM_DATA", str(tmp_path))
+    code = (
+        "import sys; from hilum_agents.runs import kept; f = kept.lock('/w', 'review'); print(f, flush=True); input()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert b"None" not in process.stdout.readline()
+        assert kept.lock("/w", "review") is None
+        with pytest.raises(UsageError, match="another session"):
+            kept.clear("/w", "review")
+        process.kill()
+        process.wait()
+        kept.lock("/w", "review").close()
 
 
 async def test_what_was_cut_off_does_not_write_over_what_another_session_said_since(tmp_path):

@@ -24,7 +24,7 @@ def read_model(written: object) -> tuple[str, str, str]:
     if isinstance(written, list):
         names = [str(each).strip() for each in written if each is not None and not isinstance(each, dict | list)]
         if not names:
-            return "", "", "The list of models is empty; the session's model is taken." if written == [] else ""
+            return "", "", "The list of models is empty; the session's model is taken."
         model, _, warning = read_model(names[0])
         more = f"Of the models {', '.join(names)} the first is taken." if len(names) > 1 else ""
         return model, ", ".join(names), " ".join(filter(None, (more, warning)))
