@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 import trio
 from hilum import Agent, Call, Output, Session, Tool, ToolDenied, ToolError, errors, estimate
 
-from hilum_mcp import offer, results
-from hilum_mcp.connection import Connection
-from hilum_mcp.errors import reason_of
-from hilum_mcp.log import Log
+from hilum_mcp import offer
 from hilum_mcp.naming import tool_names
 from hilum_mcp.offer import Offer, Offered
-from hilum_mcp.opening import Opening
-from hilum_mcp.requests import Requests
 
 if TYPE_CHECKING:
     from mcp import Client
 
+    from hilum_mcp.connection import Connection, State
+    from hilum_mcp.log import Log
+    from hilum_mcp.requests import Requests
     from hilum_mcp.server import Server
     from hilum_mcp.settings import McpSettings
 
@@ -33,13 +31,14 @@ OFTEN = 0.2
 
 
 class ServerClient:
-    """A server of a session.
+    """A server of a session. What talks to it is imported and made at its first use: most servers of most sessions have none.
 
     Args:
         session: The session.
         server: The server as it is described.
         prefix: What the names of its tools begin with.
         settings: As they hold for the session.
+        nursery: Owns the server's task.
         changed: Called when what it offers, or how it is, has changed.
 
     Attributes:
@@ -52,20 +51,59 @@ class ServerClient:
         server: Server,
         prefix: str,
         settings: McpSettings,
+        nursery: trio.Nursery,
         changed: Callable[[ServerClient, bool], None],
     ) -> None:
         self.session, self.server, self.prefix, self.settings = session, server, prefix, settings
         self.offer: Offer | None = None
         self.size = 0
         self.tools: list[Tool] = []
-        self._names: dict[str, str] = {}
-        self._changed, self._log = changed, Log(prefix)
-        self._requests = Requests(session, server.name, settings, self._log)
-        opening = Opening(session, server, settings, self._log, self._requests)
-        start = server.start_seconds or settings.start_seconds
-        self.connection = Connection(
-            server.name, opening, start, lambda _: changed(self, False), lambda _, client: self._serve(client)
-        )
+        self._nursery, self._changed = nursery, changed
+
+    @functools.cached_property
+    def connection(self) -> Connection:
+        """Its connection, whose task begins with the first look at this."""
+        from hilum_mcp.connection import Connection
+        from hilum_mcp.opening import Opening
+
+        opening = Opening(self.session, self.server, self.settings, self._log, self._requests)
+        connection = Connection(
+            self.name, opening, self.server.start_seconds or self.settings.start_seconds,
+            lambda _: self._changed(self, False), lambda _, client: self._serve(client),
+        )  # fmt: skip
+        self._nursery.start_soon(connection.run, name=f"mcp {self.name}")
+        return connection
+
+    @functools.cached_property
+    def _log(self) -> Log:
+        from hilum_mcp.log import Log
+
+        return Log(self.prefix)
+
+    @functools.cached_property
+    def _requests(self) -> Requests:
+        from hilum_mcp.requests import Requests
+
+        return Requests(self.session, self.name, self.settings, self._log)
+
+    @property
+    def _used(self) -> Connection | None:
+        return self.__dict__.get("connection")
+
+    @property
+    def state(self) -> State:
+        """How its connection is."""
+        return self._used.state if self._used else "idle"
+
+    @property
+    def error(self) -> str:
+        """Why it is down, one sentence."""
+        return self._used.error if self._used else ""
+
+    @property
+    def starts(self) -> int:
+        """How often it was started."""
+        return self._used.starts if self._used else 0
 
     @property
     def name(self) -> str:
@@ -93,8 +131,8 @@ class ServerClient:
         """Take what it offers, and make tools of it."""
         self.offer = new
         shown = [tool for tool in new.tools if self.server.offers(tool.name)]
-        self._names = tool_names(self.prefix, (tool.name for tool in shown))
-        self.tools = [self._tool(self._names[tool.name], tool) for tool in shown]
+        names = tool_names(self.prefix, (tool.name for tool in shown))
+        self.tools = [self._tool(names[tool.name], tool) for tool in shown]
         self.size = sum(estimate(f"{tool.name}{tool.description}{tool.schema}".encode()) for tool in self.tools)
 
     async def _serve(self, client: Client) -> None:
@@ -117,6 +155,8 @@ class ServerClient:
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
+        from hilum_mcp.errors import reason_of
+
         has = client.server_capabilities
         tools = bool(has.tools and has.tools.list_changed)
         prompts = bool(has.prompts and has.prompts.list_changed)
@@ -136,11 +176,13 @@ class ServerClient:
         run = functools.partial(self._call, offered.name)
         # The time limit is this module's own: it stands still while the user is asked, and progress renews it.
         return Tool(
-            name, described, run, risk="network", effect="once", timeout=float("inf"), schema=offered.schema
+            name, described, run, risk="network", effect="once", timeout=float("inf"), schema=offered.schema,
+            serves=self.serves,
         )  # fmt: skip
 
     async def _call(self, tool: str, call: Call, /, **arguments: Any) -> Output:
-        self.check(call.agent)
+        from hilum_mcp import results
+
         shown = trio.current_time() - OFTEN
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
@@ -172,6 +214,8 @@ class ServerClient:
         except (ToolError, trio.Cancelled):
             raise
         except Exception as error:
+            from hilum_mcp.errors import reason_of
+
             message = f"The MCP server {self.name} refuses {what}: {reason_of(error)}"
             raise ToolError(message, code=errors.E_SERVER, hint="Look at the arguments, or do without.") from None
         if work is not None and work.scope.cancelled_caught:
@@ -187,6 +231,8 @@ class ServerClient:
         Raises:
             ToolError: There is none, or the server is down.
         """
+        from hilum_mcp import results
+
         found = await self._limited(lambda client: client.read_resource(uri), f"the resource {uri}")
         texts: list[str] = []
         images: list[Any] = []
@@ -222,6 +268,8 @@ class ServerClient:
         Raises:
             ToolError: There is none, or the server is down.
         """
+        from hilum_mcp import results
+
         found = await self._limited(lambda client: client.get_prompt(name, arguments), f"the prompt {name}")
         parts = []
         for message in found.messages:
