@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import trio
-from hilum import Agent, Call, Output, Session, Tool, ToolDenied, ToolError, errors, estimate
+from hilum import Agent, Call, Output, Session, Tool, ToolDenied, ToolError, errors
 
 from hilum_mcp import offer
 from hilum_mcp.naming import tool_names
@@ -133,7 +133,7 @@ class ServerClient:
         shown = [tool for tool in new.tools if self.server.offers(tool.name)]
         names = tool_names(self.prefix, (tool.name for tool in shown))
         self.tools = [self._tool(names[tool.name], tool) for tool in shown]
-        self.size = sum(estimate(f"{tool.name}{tool.description}{tool.schema}".encode()) for tool in self.tools)
+        self.size = sum(tool.size for tool in shown)
 
     async def _serve(self, client: Client) -> None:
         """Ask what it offers, and again whenever it says that this has changed."""
@@ -175,10 +175,12 @@ class ServerClient:
         described = offered.description or f"The tool {offered.name} of the MCP server {self.name}."
         run = functools.partial(self._call, offered.name)
         # The time limit is this module's own: it stands still while the user is asked, and progress renews it.
-        return Tool(
-            name, described, run, risk="network", effect="once", timeout=float("inf"), schema=offered.schema,
-            serves=self.serves,
+        made = Tool(
+            name, described, run, risk="network", effect="once", timeout=float("inf"), schema=offered.schema
         )  # fmt: skip
+        if self.name in self.settings.agents:
+            made.serves = self.serves
+        return made
 
     async def _call(self, tool: str, call: Call, /, **arguments: Any) -> Output:
         from hilum_mcp import results

@@ -170,17 +170,21 @@ class Mcp:
     def build_prompt_layer(self, agent: Agent) -> list[Layer]:
         """Give what the model must know of each server: nothing of one whose tools stand in the list and that says nothing."""
         self._prompted.set()
-        if not self.clients:
+        said = [client for client in self.clients.values() if self._has_news(client) and client.serves(agent)]
+        if not said:
             return []
         usable = {tool.name: tool for tool in agent.tools()}
         layers = []
-        for client in self.clients.values():
-            if not client.serves(agent):
-                continue
+        for client in said:
             mine = [usable[tool.name] for tool in client.tools if tool.name in usable]
             if text := "\n".join(self._about(client, mine)):
                 layers.append(Layer(RANK, f"mcp {client.name}", f"MCP server {client.name}: {text}"))
         return layers
+
+    def _has_news(self, client: ServerClient) -> bool:
+        """Whether the model may have to know something of a server beside its tools: most sessions look no further."""
+        offer = client.offer
+        return offer is None or client.state == "down" or bool(offer.instructions) or self._session.expects_tools
 
     def _about(self, client: ServerClient, mine: Sequence[Tool]) -> Iterator[str]:
         if client.offer is None:

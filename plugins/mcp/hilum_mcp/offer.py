@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from hilum import data_folder
+from hilum import data_folder, estimate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,11 +23,13 @@ class Offered(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Args:
         name: What the server calls it.
+        size: What its definition takes in a prompt, in tokens.
         description: What it does.
         schema: JSON Schema of its arguments.
     """
 
     name: str
+    size: int
     description: str = ""
     schema: dict[str, Any] = {}
 
@@ -109,10 +110,13 @@ async def pages(ask: Callable[..., Awaitable[Any]], kind: str, odd: list[str]) -
 def _tool(each: Any, odd: list[str]) -> Offered | None:
     schema = each.input_schema if isinstance(each.input_schema, dict) else {}
     schema = {"type": "object", "properties": {}, **schema}
-    if len(msgspec.json.encode(schema)) > MOST_SCHEMA:
+    encoded = msgspec.json.encode(schema)
+    if len(encoded) > MOST_SCHEMA:
         odd.append(f"The tool {each.name[:80]!r} is left out: the schema of its arguments is larger than 64 KB.")
         return None
-    return Offered(each.name, _cut((each.description or each.title or "").strip(), LONGEST_DESCRIPTION), schema)
+    description = _cut((each.description or each.title or "").strip(), LONGEST_DESCRIPTION)
+    size = estimate(f"{each.name}{description}".encode(errors="replace") + encoded)
+    return Offered(each.name, size, description, schema)
 
 
 def _prompt(each: Any) -> Prompted:
@@ -146,6 +150,8 @@ def known(digest: str) -> Offer | None:
 
 def keep(digest: str, offer: Offer) -> None:
     """Write down what a server offers. Blocks. Where it cannot be written, the server is started next time."""
+    import tempfile
+
     file = offer_file(digest)
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -81,8 +81,8 @@ def look(workspace: Path | None) -> Catalog:
     Args:
         workspace: The project; ``None`` for none.
     """
-    files = [(user_file(), True), *((file, False) for file in project_files(workspace))]
-    files = [(file, own) for file, own in files if os.path.lexists(file)]
+    files = [(user_file(), True)] * os.path.lexists(user_file())
+    files += [(file, False) for file in project_files(workspace)]
     if not files:
         return Catalog()
     from hilum_mcp.approving import Decisions
@@ -118,13 +118,13 @@ def look(workspace: Path | None) -> Catalog:
 
 
 def project_files(workspace: Path | None) -> list[Path]:
-    """Give where a project may describe servers. In the user's home the files of other clients are no project's."""
+    """Give the files in which a project describes servers. In the user's home the files of other clients are no project's."""
     if workspace is None:
         return []
     names: tuple[str, ...] = (*PROJECT, *SHARED)
-    if os.path.realpath(workspace) == os.path.realpath(Path.home()):
+    if os.path.realpath(workspace) == os.path.realpath(os.path.expanduser("~")):
         names = (OWN, ".mcp.json")
-    return [workspace / name for name in names]
+    return [workspace / name for name in names if os.path.lexists(f"{workspace}/{name}")]
 
 
 def _name(file: Path, root: str) -> str:
