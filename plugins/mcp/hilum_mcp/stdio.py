@@ -174,6 +174,7 @@ class _Pipes:
             code = await self.process.wait()
         last = self.log.last()
         how = "It closed its standard output" if code is None else f"It exited with code {code}"
+        how += "" if self.heard else " before it answered"
         return f"{how}; its last words: {last}" if last else f"{how}."
 
     async def write(self) -> None:
