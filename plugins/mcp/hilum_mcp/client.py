@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -30,6 +29,9 @@ TOGETHER = 0.1
 
 OFTEN = 0.2
 """Seconds between two signs of progress that are shown."""
+
+NO_STATUS = "Server returned an error response"
+"""What the SDK says of any status that is no success."""
 
 
 class ServerClient:
@@ -126,7 +128,9 @@ class ServerClient:
             async with client.listen(tools_list_changed=tools, prompts_list_changed=prompts) as heard:
                 async for _ in heard:
                     self._requests.changed.set()
-        except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError) as error:
+        except ListenNotSupportedError:
+            return
+        except (SubscriptionLost, MCPError, TimeoutError) as error:
             self._log.say(f"does not tell of changes: {reason_of(error)}")
 
     # --- calls --------------------------------------------------------------------------------------------------------
@@ -162,9 +166,11 @@ class ServerClient:
         """Run a job within its time limit; says what goes wrong so that the model can go on."""
 
         async def timed(client: Client) -> Any:
-            with work.scope if work is not None else nullcontext():
-                if work is not None:
-                    work.alive()
+            if work is None:
+                return await job(client)
+            work.scope = trio.CancelScope()
+            work.alive()
+            with work.scope:
                 return await job(client)
 
         try:
@@ -172,7 +178,10 @@ class ServerClient:
         except (ToolError, trio.Cancelled):
             raise
         except Exception as error:
-            message = f"The MCP server {self.name} refuses {what}: {reason_of(error)}"
+            why = reason_of(error)
+            if why.startswith(NO_STATUS) and self.connection.refused:
+                why = self.connection.refused
+            message = f"The MCP server {self.name} refuses {what}: {why}"
             raise ToolError(message, code=errors.E_SERVER, hint="Look at the arguments, or do without.") from None
         if work is not None and work.scope.cancelled_caught:
             message = (

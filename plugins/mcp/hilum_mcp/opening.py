@@ -6,13 +6,7 @@ import importlib
 import logging
 import os
 from collections.abc import AsyncIterator
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    nullcontext,
-)
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +30,8 @@ if TYPE_CHECKING:
     from hilum_mcp.settings import McpSettings, Sandbox
 
 MOST_ENV_FILE = 65_536
+OLD = (400, 404, 405)
+"""Status of an answer to the first message that says the server may be one of the first era."""
 
 
 def _load() -> Any:
@@ -72,7 +68,7 @@ class Opening:
         auth: httpx2.Auth | None = None,
     ) -> None:
         self.session, self.server, self.settings, self.log, self.requests = session, server, settings, log, requests
-        self.auth, self._sse = auth, server.kind == "sse"
+        self.auth = auth
 
     @asynccontextmanager
     async def __call__(self, line: Line) -> AsyncIterator[Client]:
@@ -96,27 +92,23 @@ class Opening:
 
     @asynccontextmanager
     async def _client(self, sdk: Any, server: Server, line: Line, auth: httpx2.Auth | None) -> AsyncIterator[Client]:
-        for last in (False, True):
+        kinds = (False, True) if server.bare and server.kind == "http" else (server.kind == "sse",)
+        for sse in kinds:
             yielded = False
             try:
                 async with AsyncExitStack() as stack:
-                    transport = self._transport(server, line, auth)
+                    if server.kind == "stdio":
+                        transport = stdio_transport(lambda: self._process(server), self.log, line)
+                    else:
+                        transport = http_transport(server, line, auth=auth, sse=sse)
                     client = await stack.enter_async_context(sdk.Client(transport, **self.requests.callbacks()))
-                    yielded = True
+                    yielded, line.why = True, ""
                     yield client
                 return
             except* sdk.MCPError:
                 # An address that does not say which kind of HTTP it is: SSE, where streamable HTTP is refused.
-                if yielded or last or not server.bare or not 400 <= line.status < 500 or line.lost.is_set():
+                if yielded or sse == kinds[-1] or line.status not in OLD or line.lost.is_set():
                     raise
-                self._sse = True
-
-    def _transport(
-        self, server: Server, line: Line, auth: httpx2.Auth | None
-    ) -> AbstractAsyncContextManager[tuple[Any, Any]]:
-        if server.kind != "stdio":
-            return http_transport(server, line, auth=auth, sse=self._sse)
-        return stdio_transport(lambda: self._process(server), self.log, line)
 
     @asynccontextmanager
     async def _process(self, server: Server) -> AsyncIterator[Process]:

@@ -46,12 +46,16 @@ class Line:
         lost: Set when nothing more can come.
         why: Why, a sentence; empty while it is not known.
         status: Of a server that is reached by HTTP: the last status.
+        refused: What it refused last, a sentence; empty for nothing.
+        forgotten: Whether a server that is reached by HTTP no more knows the session.
         login: Why the user has to log in first; empty where that is not so.
     """
 
     lost: trio.Event = attrs.Factory(trio.Event)
     why: str = ""
     status: int = 0
+    refused: str = ""
+    forgotten: bool = False
     login: str = ""
 
     def lose(self, why: str) -> None:
