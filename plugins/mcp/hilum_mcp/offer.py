@@ -107,6 +107,9 @@ async def pages(ask: Callable[..., Awaitable[Any]], kind: str, odd: list[str]) -
 
 
 def _tool(each: Any, odd: list[str]) -> Offered | None:
+    if each.execution is not None and each.execution.task_support == "required":
+        odd.append(f"The tool {each.name[:80]!r} is left out: it works as a task only, which hilum does not have.")
+        return None
     schema = each.input_schema if isinstance(each.input_schema, dict) else {}
     schema = {"type": "object", "properties": {}, **schema}
     if len(msgspec.json.encode(schema)) > MOST_SCHEMA:

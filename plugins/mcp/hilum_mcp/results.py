@@ -12,6 +12,7 @@ from hilum import Image, Output, errors
 MOST_IMAGE = 5_000_000
 """Bytes of an image: what model providers take."""
 
+TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
@@ -60,9 +61,21 @@ def resource(found: Any, source: str, texts: list[str], images: list[Image]) -> 
         texts.append(f"[resource {found.uri}]\n{found.text}")
     elif (found.mime_type or "") in PICTURES:
         _picture(found.mime_type, found.blob, source, texts, images)
+    elif (text := _text(found.mime_type or "", found.blob)) is not None:
+        texts.append(f"[resource {found.uri}]\n{text}")
     else:
         kind = found.mime_type or "unknown type"
         texts.append(f"[resource {found.uri}, {kind}, {len(found.blob) * 3 // 4:,} bytes: not shown]")
+
+
+def _text(kind: str, data: str) -> str | None:
+    """Give the text of a blob that says of itself that it is text, ``None`` if it is none."""
+    if not kind.startswith("text/") and kind not in TEXTS:
+        return None
+    try:
+        return base64.b64decode(data, validate=True).decode()
+    except ValueError:  # neither base64 nor UTF-8
+        return None
 
 
 def _picture(kind: str, data: str, source: str, texts: list[str], images: list[Image]) -> None:

@@ -3,6 +3,7 @@
 import datetime
 import functools
 import json
+import os
 import socket
 import ssl
 import subprocess
@@ -145,9 +146,9 @@ async def test_the_sdks_own_server_in_both_eras(
                     assert "died during the call" in died.text or "SSE stream ended" in died.text
 
 
-def started(argv: list[str], said: Any, stack: ExitStack) -> None:
+def started(argv: list[str], said: Any, stack: ExitStack, **env: str) -> None:
     """Start a server that no session owns; it ends with the stack."""
-    process = subprocess.Popen(argv, stdout=said, stderr=said)
+    process = subprocess.Popen(argv, stdout=said, stderr=said, env={**os.environ, **env})
     stack.callback(process.wait)
     stack.callback(process.kill)
 
