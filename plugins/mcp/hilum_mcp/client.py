@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -214,12 +215,14 @@ class ServerClient:
             from mcp import MCPError
 
             odd: list[str] = []
-            listed = await offer.pages(client.list_resources, "resources", odd)
-            try:
-                templates = await offer.pages(client.list_resource_templates, "resource_templates", odd)
-            except MCPError:
-                templates = []  # many servers have none, and do not know the question
-            rows = [_row(each.uri, each) for each in listed] + [_row(each.uri_template, each) for each in templates]
+            rows = await offer.pages(client.list_resources, "resources", odd, lambda each: _row(each.uri, each))
+            with suppress(MCPError):  # many servers have none, and do not know the question
+                rows += await offer.pages(
+                    client.list_resource_templates,
+                    "resource_templates",
+                    odd,
+                    lambda each: _row(each.uri_template, each),
+                )
             return rows + odd
 
         found: list[str] = await self._limited(both, "the list of resources")
@@ -249,4 +252,4 @@ class ServerClient:
 def _row(uri: str, each: Any) -> str:
     about = ": ".join(filter(None, (each.title or each.name, each.description)))
     kind = f" ({each.mime_type})" if each.mime_type else ""
-    return f"{uri}{kind} {about}"[:300]
+    return offer.text(f"{uri}{kind} {about}".replace("\n", " "), 300)

@@ -20,11 +20,11 @@ def prefixes(servers: Iterable[Server]) -> dict[str, str]:
 
 
 def tool_names(prefix: str, tools: Iterable[str]) -> dict[str, str]:
-    """Give what the tools of a server are called, by the server's own names."""
+    """Give what the tools of a server are called, by the server's own names; whose name can stand as it is, keeps it."""
+    plain = {tool: re.sub(r"[^A-Za-z0-9_-]", "_", tool) or "tool" for tool in tools}
     found: dict[str, str] = {}
-    for tool in tools:
-        name = re.sub(r"[^A-Za-z0-9_-]", "_", tool) or "tool"
-        found.setdefault(tool, _free(f"{prefix}__{name}", set(found.values()), MOST, tool))
+    for tool, name in sorted(plain.items(), key=lambda item: item[0] != item[1]):
+        found[tool] = _free(f"{prefix}__{name}", set(found.values()), MOST, tool)
     return found
 
 

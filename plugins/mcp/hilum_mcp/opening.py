@@ -103,6 +103,7 @@ class Opening:
                         transport = http_transport(server, line, auth=auth, sse=sse)
                     client = await stack.enter_async_context(sdk.Client(transport, **self.requests.callbacks()))
                     yielded, line.why = True, ""
+                    client.session.validate_tool_result = _as_it_is
                     yield client
                 return
             except* sdk.MCPError:
@@ -129,6 +130,10 @@ class Opening:
         names = (*server.env, *server.env_names)
         wider = Wider(kind == "network", str(cache_folder(server)), names, off=kind == "off")
         return guard.widen(argv, wider)
+
+
+async def _as_it_is(name: str, result: Any) -> None:
+    """Take a result as it is: checking it against a schema that a server chose could take for ever, and on the loop."""
 
 
 def cache_folder(server: Server) -> Path:
