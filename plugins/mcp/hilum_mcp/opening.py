@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from hilum_mcp.settings import McpSettings, Sandbox
 
 MOST_ENV_FILE = 65_536
+FETCHING, FETCH = frozenset(("bunx", "docker", "npx", "pipx", "pnpm", "podman", "uv", "uvx", "yarn")), 120.0
+"""What fetches a server before it starts it, and how many seconds that may take."""
+
 OLD = (400, 404, 405)
 """Status of an answer to the first message that says the server may be one of the first era."""
 
@@ -114,19 +117,23 @@ class Opening:
     @asynccontextmanager
     async def _process(self, server: Server) -> AsyncIterator[Process]:
         """Start the program, in the sandbox that the user lets it have."""
-        argv, env = (server.command, *server.args), environment(server.env)
+        argv = (server.command, *server.args)
+        env = environment(server.env, None if self._sandbox(server) == "off" else cache_folder(server))
         opened = self.session.processes.open(argv, cwd=server.cwd or None, env=env, stdin=True, grace=TERM)
         async with AsyncExitStack() as stack:
             with self._widened(argv, server):
                 process = await stack.enter_async_context(opened)
             yield process
 
+    def _sandbox(self, server: Server) -> Sandbox:
+        return self.settings.sandbox.get(server.name, "network")
+
     def _widened(self, argv: tuple[str, ...], server: Server) -> AbstractContextManager[None]:
         from hilum_guard import Guard, Wider
 
         if (guard := self.session.half(Guard)) is None:
             return nullcontext()  # nothing puts processes into a sandbox
-        kind: Sandbox = self.settings.sandbox.get(server.name, "network")
+        kind = self._sandbox(server)
         names = (*server.env, *server.env_names)
         wider = Wider(kind == "network", str(cache_folder(server)), names, off=kind == "off")
         return guard.widen(argv, wider)
@@ -134,6 +141,14 @@ class Opening:
 
 async def _as_it_is(name: str, result: Any) -> None:
     """Take a result as it is: checking it against a schema that a server chose could take for ever, and on the loop."""
+
+
+def start_seconds(server: Server, settings: McpSettings) -> float:
+    """Give how long a server may take to start: longer where it is fetched first."""
+    if server.start_seconds:
+        return server.start_seconds
+    fetched = PurePath(server.command).name in FETCHING
+    return max(settings.start_seconds, FETCH) if fetched else settings.start_seconds
 
 
 def cache_folder(server: Server) -> Path:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -32,6 +33,10 @@ MOST_GARBAGE = 10_000
 
 FLUSH, LEAVE, TERM = 0.2, 1.0, 1.0
 """Seconds to write what is pending, to go by itself at the end of input, and between SIGTERM and SIGKILL."""
+
+
+PROGRAMS = {"UV_TOOL_DIR": "uv-tools", "DENO_DIR": "deno", "BUN_INSTALL_CACHE_DIR": "bun"}
+"""Where uvx and its like keep programs, which the sandbox does not let them write to: the variable that moves it."""
 
 
 class Broken(Exception):
@@ -170,7 +175,8 @@ class _Pipes:
             code = await self.process.wait()
         last = self.log.last()
         how = "It closed its standard output" if code is None else f"It exited with code {code}"
-        return f"{how}; its last words: {last}" if last else f"{how}."
+        held = " What it may write to is said by mcp.sandbox." if "read-only file system" in last.lower() else ""
+        return f"{how}; its last words: {last}{held}" if last else f"{how}."
 
     async def write(self) -> None:
         """Write messages until the end."""
@@ -206,6 +212,12 @@ class _Pipes:
         await self.log.flush()
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Give the variables of a server: what was written for it, and that nobody watches it on a terminal."""
-    return {"NO_COLOR": "1", "npm_config_update_notifier": "false", **given}
+def environment(given: Mapping[str, str], cache: Path | None = None) -> dict[str, str]:
+    """Give the variables of a server: what was written for it, and that nobody watches it on a terminal.
+
+    Args:
+        given: What was written for it.
+        cache: A folder that it may write to, where what starts servers keeps programs; ``None`` leaves them their own.
+    """
+    folders = {} if cache is None else {name: str(cache / folder) for name, folder in PROGRAMS.items()}
+    return {"NO_COLOR": "1", "npm_config_update_notifier": "false", **folders, **given}
