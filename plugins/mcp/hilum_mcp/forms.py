@@ -22,6 +22,7 @@ class Field(msgspec.Struct, frozen=True):
         choices: What it may be: what is shown, and the value.
         multiple: Whether it may be several of them.
         required: Whether it must have a value.
+        default: What the server proposes, as it is shown; empty for nothing.
     """
 
     name: str
@@ -30,11 +31,13 @@ class Field(msgspec.Struct, frozen=True):
     choices: dict[str, str] = {}
     multiple: bool = False
     required: bool = False
+    default: str = ""
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What the user may choose; what is left to be typed is not among them."""
+        """What the user may choose, what the server proposes first; what is left to be typed is not among them."""
         own = (YES, NO) if self.kind == "boolean" else tuple(self.choices)
+        own = (self.default, *(each for each in own if each != self.default)) if self.default else own
         return (*own[:MOST_CHOICES], *(() if self.required else (SKIP,)), DECLINE)
 
     def value(self, given: Sequence[str]) -> Any:
@@ -78,7 +81,7 @@ def _field(name: str, about: Any, required: bool) -> Field:
     if not isinstance(about, Mapping):
         raise ValueError(f"The field {name} is no object.")
     said = ": ".join(str(about[key])[:LONGEST] for key in ("title", "description") if about.get(key)) or name
-    kind, multiple = about.get("type", "string"), False
+    kind, multiple, default = about.get("type", "string"), False, about.get("default")
     if kind == "array":
         items = about.get("items")
         about, kind, multiple = items if isinstance(items, Mapping) else {}, "string", True
@@ -94,4 +97,16 @@ def _field(name: str, about: Any, required: bool) -> Field:
     if multiple and not choices:
         raise ValueError(f"The field {name} is a list without choices.")
     more = f" ({kind})" if kind in ("number", "integer") else ""
-    return Field(name, kind, f"{said}{more}", choices, multiple, required)
+    return Field(name, kind, f"{said}{more}", choices, multiple, required, _default(default, kind, choices))
+
+
+def _default(value: Any, kind: str, choices: Mapping[str, str]) -> str:
+    """Give what a server proposes as the user sees it; empty where it is none of the field's values."""
+    if choices:
+        return next((shown for shown, each in choices.items() if each == value), "")
+    if kind == "boolean":
+        return {True: YES, False: NO}.get(value, "") if isinstance(value, bool) else ""
+    fits = {"string": str, "number": int | float, "integer": int}[kind]
+    text = str(value)
+    plain = isinstance(value, fits) and not isinstance(value, bool) and text.strip() and text not in (SKIP, DECLINE)
+    return text if plain and len(text) <= LONGEST else ""

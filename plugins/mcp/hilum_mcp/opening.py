@@ -21,6 +21,7 @@ import trio
 from hilum import Session, UsageError
 
 from hilum_mcp.asked import inputs_of
+from hilum_mcp.expansion import read_small
 from hilum_mcp.http import http_transport
 from hilum_mcp.log import Log
 from hilum_mcp.login import auth_of
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from hilum_mcp.requests import Requests
     from hilum_mcp.server import Server
     from hilum_mcp.settings import McpSettings, Sandbox
-
-MOST_ENV_FILE = 65_536
 
 
 def _load() -> Any:
@@ -83,7 +82,9 @@ class Opening:
         """
         sdk = await trio.to_thread.run_sync(_load)
         server = await trio.to_thread.run_sync(filled, self.server, self.session.workspace.root)
-        auth = self.auth or await trio.to_thread.run_sync(auth_of, server, self.settings.client_metadata_url)
+        auth = self.auth or await trio.to_thread.run_sync(
+            auth_of, server, self.settings.client_metadata_url, hosts_of(self.session)
+        )
         self.log.begin()
         self.log.say(f"starts: {self.server.shown()}")
         try:
@@ -139,6 +140,13 @@ class Opening:
         return guard.widen(argv, wider)
 
 
+def hosts_of(session: Session) -> frozenset[str]:
+    """Give the hosts of the user's network that a server may name for logging in: those that pages are fetched from."""
+    from hilum_web import Web, WebSettings
+
+    return frozenset(session.settings(WebSettings).hosts) if session.half(Web) is not None else frozenset()
+
+
 def cache_folder(server: Server) -> Path:
     """Give the folder for the caches of a server's tools: of this server alone, so that no server reaches what others run."""
     base = os.environ.get("XDG_CACHE_HOME", "")
@@ -167,8 +175,7 @@ def filled(server: Server, workspace: Path) -> Server:
 def _env_file(path: Path) -> dict[str, str]:
     """Read a file of ``NAME=value`` lines; quotes around a value are taken off, and nothing in it is run or filled in."""
     try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(MOST_ENV_FILE)
+        text = read_small(path)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"The file of variables {path} cannot be read: {error}.", hint="Mend or remove envFile."
