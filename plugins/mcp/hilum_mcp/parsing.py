@@ -70,6 +70,15 @@ def load(path: Path) -> Loaded:
     return Loaded(data, odd, lines(text))
 
 
+def parse(text: str) -> Any:
+    """Read JSON that may have comments, trailing commas and a byte order mark.
+
+    Raises:
+        Unreadable: It is none.
+    """
+    return _clean(_json(text.removeprefix("\ufeff"), lambda *_: None))
+
+
 def _text(path: Path) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
