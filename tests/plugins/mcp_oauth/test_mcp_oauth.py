@@ -80,7 +80,7 @@ async def test_a_server_for_logging_in_that_is_ill_costs_no_log_in(place: Place)
     await place.log_in()
     place.it.forget_access()
     place.it.refusal = (503, "busy")
-    with pytest.raises(ToolError, match="could not be renewed .HTTP 503"):
+    with pytest.raises(ToolError, match=r"could not be renewed \(HTTP 503"):
         await place.use()
     place.it.refusal = None
     assert await place.use() == "look"
@@ -162,9 +162,7 @@ async def test_a_server_cannot_send_a_log_in_elsewhere(
     assert not place.kept.read().get("tokens")
 
 
-async def test_the_address_is_checked_where_the_socket_is_opened(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_address_is_checked_where_the_socket_is_opened(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that is public when it is checked and this machine's a moment later leads nowhere."""
     from hilum_mcp import elsewhere
 
@@ -195,7 +193,7 @@ async def test_a_client_is_described_by_a_document_or_beforehand(place: Place) -
     await place.log_in(client_metadata_url=document)
     assert place.it.of("authorize")[-1]["client_id"] == "mine"
     place.describe(client_id="mine", issuer="https://other.example")
-    with pytest.raises(HilumError, match="does not name https://other.example"):
+    with pytest.raises(HilumError, match=r"does not name https://other\.example"):
         await place.log_in()
     with pytest.raises(UsageError, match="client_metadata_url"):
         await place.log_in(client_metadata_url="http://x")
@@ -209,11 +207,18 @@ async def test_the_command_uses_the_setting_for_the_document(place: Place, monke
 
     place.it.metadata = {"client_id_metadata_document_supported": True}
     (config_folder() / "settings.toml").write_text('[mcp]\nclient_metadata_url = "https://hilum.example/c.json"\n')
-    out = io.StringIO()
+    shown = trio.Event()
+
+    class Terminal(io.StringIO):
+        def write(self, text: str) -> int:
+            if "state=" in text:
+                shown.set()
+            return super().write(text)
+
+    out = Terminal()
 
     async def browse() -> None:
-        while "state=" not in out.getvalue():
-            await trio.sleep(0.01)
+        await shown.wait()
         (url,) = [line.strip() for line in out.getvalue().splitlines() if line.startswith("  http")]
         await place.browse(url)
 
@@ -253,7 +258,9 @@ async def test_metadata_of_2025_03_26_may_name_a_path_of_its_own_origin(place: P
 
         data = {"issuer": f"{own}/oauth", "token_endpoint": f"{own}/oauth/token"} | named
         sent = httpx2.Request("GET", f"{own}/.well-known/oauth-authorization-server")
-        return await provider._legacy_issuer(sent, httpx2.Response(200, content=json.dumps(data).encode(), request=sent))
+        return await provider._legacy_issuer(
+            sent, httpx2.Response(200, content=json.dumps(data).encode(), request=sent)
+        )
 
     assert await issuer() == f"{own}/oauth"
     assert await issuer(token_endpoint="https://evil.example/token") == ""
