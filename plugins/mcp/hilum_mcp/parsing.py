@@ -141,6 +141,8 @@ def _json(text: str, tell: Tell) -> Any:
     try:
         return json.loads(stripped, object_pairs_hook=pairs) if stripped.strip() else {}
     except json.JSONDecodeError as error:
+        if stripped.lstrip().startswith('"'):
+            raise Unreadable("It is a part of a JSON file: { and } go around it.") from None
         reason = "It is not JSON, not even with comments and trailing commas"
         raise Unreadable(f"{reason}: {error.msg}.", error.lineno) from None
     except ValueError as error:
