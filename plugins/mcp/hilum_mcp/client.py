@@ -16,7 +16,7 @@ from hilum_mcp.errors import reason_of
 from hilum_mcp.log import Log
 from hilum_mcp.naming import tool_names
 from hilum_mcp.offer import Offer, Offered
-from hilum_mcp.opening import Opening
+from hilum_mcp.opening import Opening, start_seconds
 from hilum_mcp.requests import Requests
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class ServerClient:
         self._changed, self._log = changed, Log(prefix)
         self._requests = Requests(session, server.name, settings, self._log)
         opening = Opening(session, server, settings, self._log, self._requests)
-        start = server.start_seconds or settings.start_seconds
+        start = start_seconds(server, settings)
         self.connection = Connection(
             server.name, opening, start, lambda _: changed(self, False), lambda _, client: self._serve(client)
         )

@@ -13,7 +13,7 @@ DECLINE, SKIP = "Decline", "Leave it empty"
 YES, NO = "Yes", "No"
 MOST_FIELDS, MOST_CHOICES, LONGEST = 20, 8, 300
 _SECRET = re.compile(
-    r"pass(word|phrase|code)|secret|credential|private.?key|api.?key|(?<![a-z])(token|pin|cvv|cvc)(?![a-z])", re.I
+    r"pass(word|phrase|code)|secret|credential|(private|api|access).?key|(?<![a-z])(token|pin|cvv|cvc)(?![a-z])", re.I
 )
 _BOUNDS = {
     "integer": ("minimum", "maximum"), "number": ("minimum", "maximum"), "string": ("minLength", "maxLength"),
@@ -31,7 +31,7 @@ class Field(msgspec.Struct, frozen=True):
         choices: What it may be: what is shown, and the value.
         multiple: Whether it may be several of them.
         required: Whether it must have a value.
-        default: What it is when the user leaves it; ``None`` for nothing.
+        default: What the server proposes, as it is shown; empty for nothing.
         least: The least number, length, or count of choices.
         most: The largest.
     """
@@ -42,25 +42,16 @@ class Field(msgspec.Struct, frozen=True):
     choices: dict[str, str] = {}
     multiple: bool = False
     required: bool = False
-    default: Any = None
-    least: float = float("-inf")
-    most: float = float("inf")
-
-    @property
-    def skip(self) -> str:
-        """How the user leaves it; empty where it must have a value."""
-        if self.default is None:
-            return "" if self.required else SKIP
-        given = self.default if isinstance(self.default, list) else [self.default]
-        shown = {value: label for label, value in self.choices.items()}
-        text = ", ".join({True: YES, False: NO}[v] if isinstance(v, bool) else shown.get(str(v), str(v)) for v in given)
-        return f"Leave it at: {text[:LONGEST]}"
+    default: str = ""
+    least: float = -math.inf
+    most: float = math.inf
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What the user may choose; what is left to be typed is not among them."""
+        """What the user may choose, what the server proposes first; what is left to be typed is not among them."""
         own = (YES, NO) if self.kind == "boolean" else tuple(self.choices)
-        return (*own[:MOST_CHOICES], *filter(None, (self.skip,)), DECLINE)
+        own = (self.default, *(each for each in own if each != self.default)) if self.default else own
+        return (*own[:MOST_CHOICES], *(() if self.required else (SKIP,)), DECLINE)
 
     def value(self, given: Sequence[str]) -> Any:
         """Give the value that an answer stands for, ``None`` for none.
@@ -68,8 +59,8 @@ class Field(msgspec.Struct, frozen=True):
         Raises:
             ValueError: It can be none; says what it may be.
         """
-        if self.skip and self.skip in given:
-            return self.default
+        if SKIP in given and not self.required:
+            return None
         value = self._read(given)
         size = value if isinstance(value, int | float) else len(value)
         if not self.least <= size <= self.most:
@@ -98,9 +89,9 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def _range(least: float, most: float) -> str:
-    if most == float("inf"):
+    if most == math.inf:
         return f"{least:g} or more"
-    return f"{most:g} or less" if least == float("-inf") else f"{least:g} to {most:g}"
+    return f"{most:g} or less" if least == -math.inf else f"{least:g} to {most:g}"
 
 
 def secret(text: str) -> bool:
@@ -142,8 +133,19 @@ def _field(name: str, about: Any, required: bool) -> Field:
     if multiple and not choices:
         raise ValueError(f"The field {name} is a list without choices.")
     more = f" ({kind})" if kind in ("number", "integer") else ""
-    if not isinstance(default, str | int | float | list) or (multiple != isinstance(default, list)):
-        default = None
-    least = least if isinstance(least, int | float) else float("-inf")
-    most = most if isinstance(most, int | float) else float("inf")
-    return Field(name, kind, f"{said}{more}", choices, multiple, required, default, least, most)
+    least = least if isinstance(least, int | float) else -math.inf
+    most = most if isinstance(most, int | float) else math.inf
+    proposed = _default(default, kind, choices)
+    return Field(name, kind, f"{said}{more}", choices, multiple, required, proposed, least, most)
+
+
+def _default(value: Any, kind: str, choices: Mapping[str, str]) -> str:
+    """Give what a server proposes as the user sees it; empty where it is none of the field's values."""
+    if choices:
+        return next((shown for shown, each in choices.items() if each == value), "")
+    if kind == "boolean":
+        return {True: YES, False: NO}.get(value, "") if isinstance(value, bool) else ""
+    fits = {"string": str, "number": int | float, "integer": int}[kind]
+    text = str(value)
+    plain = isinstance(value, fits) and not isinstance(value, bool) and text.strip() and text not in (SKIP, DECLINE)
+    return text if plain and len(text) <= LONGEST else ""

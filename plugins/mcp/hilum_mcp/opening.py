@@ -15,9 +15,11 @@ import trio
 from hilum import Session, UsageError
 
 from hilum_mcp.asked import inputs_of
+from hilum_mcp.expansion import read_small
 from hilum_mcp.http import http_transport
 from hilum_mcp.log import Log
 from hilum_mcp.login import auth_of
+from hilum_mcp.shown import plain
 from hilum_mcp.stdio import TERM, Line, environment, stdio_transport
 
 if TYPE_CHECKING:
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from hilum_mcp.server import Server
     from hilum_mcp.settings import McpSettings, Sandbox
 
-MOST_ENV_FILE = 65_536
 FETCHING, FETCH = frozenset(("bunx", "docker", "npx", "pipx", "pnpm", "podman", "uv", "uvx", "yarn")), 120.0
 """What fetches a server before it starts it, and how many seconds that may take."""
 
@@ -82,9 +83,11 @@ class Opening:
         """
         sdk = await trio.to_thread.run_sync(_load)
         server = await trio.to_thread.run_sync(filled, self.server, self.session.workspace.root)
-        auth = self.auth or await trio.to_thread.run_sync(auth_of, server, self.settings.client_metadata_url)
+        auth = self.auth or await trio.to_thread.run_sync(
+            auth_of, server, self.settings.client_metadata_url, hosts_of(self.session)
+        )
         self.log.begin()
-        self.log.say(f"starts: {self.server.shown()}")
+        self.log.say(f"starts: {plain(self.server, self.server.shown())}")
         try:
             async with self._client(sdk, server, line, auth) as client:
                 yield client
@@ -151,6 +154,13 @@ def start_seconds(server: Server, settings: McpSettings) -> float:
     return max(settings.start_seconds, FETCH) if fetched else settings.start_seconds
 
 
+def hosts_of(session: Session) -> frozenset[str]:
+    """Give the hosts of the user's network that a server may name for logging in: those that pages are fetched from."""
+    from hilum_web import Web, WebSettings
+
+    return frozenset(session.settings(WebSettings).hosts) if session.half(Web) is not None else frozenset()
+
+
 def cache_folder(server: Server) -> Path:
     """Give the folder for the caches of a server's tools: of this server alone, so that no server reaches what others run."""
     base = os.environ.get("XDG_CACHE_HOME", "")
@@ -179,8 +189,7 @@ def filled(server: Server, workspace: Path) -> Server:
 def _env_file(path: Path) -> dict[str, str]:
     """Read a file of ``NAME=value`` lines; quotes around a value are taken off, and nothing in it is run or filled in."""
     try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(MOST_ENV_FILE)
+        text = read_small(path)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"The file of variables {path} cannot be read: {error}.", hint="Mend or remove envFile."

@@ -67,10 +67,10 @@ async def exercised(kit: Bench) -> None:
 async def asked(kit: Bench) -> None:
     """Have the server ask the user and the model."""
     given = {
-        "full, legal name": "Ada", "terms and conditions": "Yes", "first line": "Leave it at: It was a dark and stormy night.",
+        "full, legal name": "Ada", "terms and conditions": "Yes", "first line": "It was a dark and stormy night.",
         "email address": "Leave it empty", "website": "Leave it empty", "date of birth": "Leave it empty",
-        "favorite integer": "42", "Favorite number": "Leave it at: 3.14", "friend": "Joey", "instruments": "Piano",
-        "hero": "Leave it at: Superman", "fish": "Trout", "pet": "Leave it at: Cats", "ask your model": "Yes, this once",
+        "favorite integer": "42", "Favorite number": "3.14", "friend": "Joey", "instruments": "Piano",
+        "hero": "Superman", "fish": "Trout", "pet": "Cats", "ask your model": "Yes, this once",
     }  # fmt: skip
     async with trio.open_nursery() as nursery:
         nursery.start_soon(answering, kit, given)
