@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import logging
 import os
@@ -81,11 +82,12 @@ class Opening:
         Args:
             line: Is told when it is over.
         """
-        sdk = await trio.to_thread.run_sync(_load)
-        server = await trio.to_thread.run_sync(filled, self.server, self.session.workspace.root)
-        auth = self.auth or await trio.to_thread.run_sync(
-            auth_of, server, self.settings.client_metadata_url, hosts_of(self.session)
-        )
+        # Nothing waits for these threads when the session closes: an import takes long, and a file may be anything.
+        in_thread = functools.partial(trio.to_thread.run_sync, abandon_on_cancel=True)
+        sdk = await in_thread(_load)
+        server = await in_thread(filled, self.server, self.session.workspace.root)
+        hosts = hosts_of(self.session)
+        auth = self.auth or await in_thread(auth_of, server, self.settings.client_metadata_url, hosts)
         self.log.begin()
         self.log.say(f"starts: {plain(self.server, self.server.shown())}")
         try:

@@ -11,6 +11,7 @@ The end: nothing more is written, standard input closes, the server has a moment
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
@@ -30,6 +31,9 @@ LONGEST_LINE = 32 << 20
 
 MOST_GARBAGE = 10_000
 """Lines that are no messages, from one start of a server; one that writes more is not speaking the protocol."""
+
+MOST_UNREAD = 10_000
+"""Messages that wait for a server that does not read, while it goes on writing."""
 
 FLUSH, LEAVE, TERM = 0.2, 1.0, 1.0
 """Seconds to write what is pending, to go by itself at the end of input, and between SIGTERM and SIGKILL."""
@@ -88,7 +92,8 @@ async def stdio_transport(open_process: Opener, log: Log, line: Line) -> AsyncIt
 
     async with open_process() as process, trio.open_nursery() as nursery:
         into, read = anyio.create_memory_object_stream[Any](0)
-        write, out = anyio.create_memory_object_stream[Any](0)
+        # Without end: the SDK waits up to 5 s for room to say that a call is cancelled, and nothing may wait for a server.
+        write, out = anyio.create_memory_object_stream[Any](math.inf)
         pipes = _Pipes(process, log, line, into, out)
         nursery.start_soon(pipes.shielded, pipes.read)
         nursery.start_soon(pipes.shielded, pipes.write)
@@ -133,6 +138,8 @@ class _Pipes:
                         for data in self._lines(bytes(chunk)):
                             if (message := self._message(data)) is not None:
                                 await self.into.send(message)
+                        if self.out.statistics().current_buffer_used > MOST_UNREAD:
+                            raise Broken("It does not read what it is sent.")
                     if not self.leaving:
                         self.line.lose(await self._ending())
                 except Broken as error:

@@ -11,10 +11,14 @@ import pytest
 FOLDER = Path(os.environ.get("HILUM_TEST_NPM") or "no-such-folder").absolute()
 
 
+there = pytest.mark.skipif(
+    shutil.which("node") is None or not (FOLDER / "node_modules").is_dir(),
+    reason="needs Node.js, and servers from npm in the folder that HILUM_TEST_NPM names",
+)
+
+
 def program(package: str) -> list[str]:
     """Give what starts a package's program; skips the test where it is not installed."""
-    if shutil.which("node") is None:
-        pytest.skip("needs Node.js")
     folder = FOLDER / "node_modules" / package
     if not folder.is_dir():
         pytest.skip(f"needs npm's {package} in the folder that HILUM_TEST_NPM names (npm install --prefix FOLDER)")

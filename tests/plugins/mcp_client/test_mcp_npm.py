@@ -18,13 +18,16 @@ from hilum.messages import Image
 from hilum.testing import Bench, say, use
 
 from .conftest import Opened, client, known, until
-from .npm import described, program
+from .npm import described, program, there
 from .test_mcp_calls import answering
 from .test_mcp_http import free_port, listens, started
 
 EVERYTHING = "@modelcontextprotocol/server-everything"
 # The SDK leaves generators of broken-off streams to the collector, which trio warns of.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"),
+    there,
+]
 LATE = "ev__simulate-research-query"
 
 
