@@ -117,12 +117,20 @@ def _write(
     if not options.project:
         saving.add(file, servers, inputs, replace=options.replace)
         return
+    _in_the_project(desk.root, file)
     _keeping_trust(desk.root, file, lambda: saving.add(file, servers, inputs, replace=options.replace))
     from hilum_mcp.dialects import read_config
 
     written = read_config(file).servers
     for server in servers:
         approving.approve(desk.root, written[server.name])
+
+
+def _in_the_project(root: str, file: Path) -> None:
+    """Refuse to write where a link of the project leads out of it."""
+    if not Path(os.path.realpath(file)).is_relative_to(root):
+        hint = "Remove the link, or leave out --project to write your own file."
+        raise UsageError(f"{file} is a link that leads out of the project.", code=errors.E_DENIED, hint=hint)
 
 
 def _keeping_trust(root: str, file: Path, change: object) -> bool:

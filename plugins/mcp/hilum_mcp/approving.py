@@ -167,21 +167,27 @@ def described(server: Server) -> str:
 
 
 def details(server: Server) -> list[str]:
-    """Write a definition in full, a row a part."""
+    """Write a definition, a row a part: all of it but for values that are secret by their name."""
     import shlex
+
+    from hilum_guard import looks_secret
+
+    def value(name: str, text: str) -> str:
+        secret = "${" not in text and (looks_secret(name, text) or name.lower() == "authorization")
+        return f"({len(text)} characters that are not shown)" if secret else text
 
     rows = []
     if server.kind == "stdio":
         rows.append(f"  runs      {shlex.join((server.command, *server.args))}")
         rows += [f"  in        {server.cwd}"] if server.cwd else []
-        rows += [f"  variable  {name}={value}" for name, value in server.env.items()]
+        rows += [f"  variable  {name}={value(name, text)}" for name, text in server.env.items()]
         rows += [f"  given     {name} (from your environment)" for name in server.env_names]
         rows += [f"  variables of the file {server.env_file}"] if server.env_file else []
     else:
         rows.append(f"  reaches   {server.url} ({'SSE' if server.kind == 'sse' else 'streamable HTTP'})")
-        rows += [f"  header    {name}: {value}" for name, value in server.headers.items()]
-        rows += [f"  header    {name}: from your variable {value}" for name, value in server.header_names.items()]
-        rows += [f"  oauth     {name} = {value}" for name, value in (server.oauth or {}).items()]
+        rows += [f"  header    {name}: {value(name, text)}" for name, text in server.headers.items()]
+        rows += [f"  header    {name}: from your variable {variable}" for name, variable in server.header_names.items()]
+        rows += [f"  oauth     {name} = {value(name, text)}" for name, text in (server.oauth or {}).items()]
     if server.tools is not None:
         rows.append(f"  tools     only {', '.join(server.tools) or 'none'}")
     return rows + ([f"  tools     without {', '.join(server.without)}"] if server.without else [])

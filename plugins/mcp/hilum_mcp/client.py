@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -28,6 +28,9 @@ TOGETHER = 0.1
 
 OFTEN = 0.2
 """Seconds between two signs of progress that are shown."""
+
+NO_STATUS = "Server returned an error response"
+"""What the SDK says of any status that is no success."""
 
 
 class ServerClient:
@@ -64,11 +67,11 @@ class ServerClient:
     def connection(self) -> Connection:
         """Its connection, whose task begins with the first look at this."""
         from hilum_mcp.connection import Connection
-        from hilum_mcp.opening import Opening
+        from hilum_mcp.opening import Opening, start_seconds
 
         opening = Opening(self.session, self.server, self.settings, self._log, self._requests)
         connection = Connection(
-            self.name, opening, self.server.start_seconds or self.settings.start_seconds,
+            self.name, opening, start_seconds(self.server, self.settings),
             lambda _: self._changed(self, False), lambda _, client: self._serve(client),
         )  # fmt: skip
         self._nursery.start_soon(connection.run, name=f"mcp {self.name}")
@@ -137,12 +140,14 @@ class ServerClient:
 
     async def _serve(self, client: Client) -> None:
         """Ask what it offers, and again whenever it says that this has changed."""
+        from hilum_mcp import listing
+
         requests = self._requests
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._listen, client)
             while True:
                 requests.changed = trio.Event()
-                new = await offer.ask(client)
+                new = await listing.ask(client)
                 if new != self.offer:
                     self.take(new)
                     await trio.to_thread.run_sync(offer.keep, self.server.digest, new)
@@ -166,7 +171,9 @@ class ServerClient:
             async with client.listen(tools_list_changed=tools, prompts_list_changed=prompts) as heard:
                 async for _ in heard:
                     self._requests.changed.set()
-        except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError) as error:
+        except ListenNotSupportedError:
+            return
+        except (SubscriptionLost, MCPError, TimeoutError) as error:
             self._log.say(f"does not tell of changes: {reason_of(error)}")
 
     # --- calls --------------------------------------------------------------------------------------------------------
@@ -206,9 +213,11 @@ class ServerClient:
         """Run a job within its time limit; says what goes wrong so that the model can go on."""
 
         async def timed(client: Client) -> Any:
-            with work.scope if work is not None else nullcontext():
-                if work is not None:
-                    work.alive()
+            if work is None:
+                return await job(client)
+            work.scope = trio.CancelScope()
+            work.alive()
+            with work.scope:
                 return await job(client)
 
         try:
@@ -218,7 +227,10 @@ class ServerClient:
         except Exception as error:
             from hilum_mcp.errors import reason_of
 
-            message = f"The MCP server {self.name} refuses {what}: {reason_of(error)}"
+            why = reason_of(error)
+            if why.startswith(NO_STATUS) and self.connection.refused:
+                why = self.connection.refused
+            message = f"The MCP server {self.name} refuses {what}: {why}"
             raise ToolError(message, code=errors.E_SERVER, hint="Look at the arguments, or do without.") from None
         if work is not None and work.scope.cancelled_caught:
             message = (
@@ -252,13 +264,17 @@ class ServerClient:
         async def both(client: Client) -> list[str]:
             from mcp import MCPError
 
+            from hilum_mcp import listing
+
             odd: list[str] = []
-            listed = await offer.pages(client.list_resources, "resources", odd)
-            try:
-                templates = await offer.pages(client.list_resource_templates, "resource_templates", odd)
-            except MCPError:
-                templates = []  # many servers have none, and do not know the question
-            rows = [_row(each.uri, each) for each in listed] + [_row(each.uri_template, each) for each in templates]
+            rows = await listing.pages(client.list_resources, "resources", odd, lambda each: _row(each.uri, each))
+            with suppress(MCPError):  # many servers have none, and do not know the question
+                rows += await listing.pages(
+                    client.list_resource_templates,
+                    "resource_templates",
+                    odd,
+                    lambda each: _row(each.uri_template, each),
+                )
             return rows + odd
 
         found: list[str] = await self._limited(both, "the list of resources")
@@ -290,4 +306,6 @@ class ServerClient:
 def _row(uri: str, each: Any) -> str:
     about = ": ".join(filter(None, (each.title or each.name, each.description)))
     kind = f" ({each.mime_type})" if each.mime_type else ""
-    return f"{uri}{kind} {about}"[:300]
+    from hilum_mcp.listing import text
+
+    return text(f"{uri}{kind} {about}".replace("\n", " "), 300)

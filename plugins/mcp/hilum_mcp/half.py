@@ -6,6 +6,7 @@ beside everything else; its tools come late, and are reached through ``find_tool
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -74,10 +75,20 @@ class Mcp:
         if any(entry.state == "unapproved" for entry in self._entries):
             self._nursery.start_soon(self._approve, name="mcp approvals")
         self._open = True
-        self._session.expects_tools = any(client.offer is None for client in self.clients.values()) or bool(
-            self._settings.definitions < sum(client.size for client in self.clients.values())
+        self._session.expects_tools = (
+            any(client.offer is None for client in self.clients.values())
+            or self._settings.definitions < sum(client.size for client in self.clients.values())
+            or self._asks()
         )
         self._tell_entries()
+
+    def _asks(self) -> bool:
+        """Whether the user will be asked for servers, whose tools would come late."""
+        if not any(entry.state == "unapproved" for entry in self._entries) or self._session.kind == "headless":
+            return False
+        from hilum_guard import trusted
+
+        return trusted(os.path.realpath(self._session.workspace.root))
 
     async def _approve(self) -> None:
         """Ask about what a trusted project describes and the user has not approved, once there is a prompt."""

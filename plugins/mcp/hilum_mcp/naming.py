@@ -18,10 +18,10 @@ def prefixes(servers: Iterable[Server]) -> dict[str, str]:
 
 
 def tool_names(prefix: str, tools: Iterable[str]) -> dict[str, str]:
-    """Give what the tools of a server are called, by the server's own names."""
+    """Give what the tools of a server are called, by the server's own names; whose name can stand as it is, keeps it."""
+    plain = {tool: re.sub(r"[^A-Za-z0-9_-]", "_", tool) or "tool" for tool in tools}
     taken, found = set[str](), dict[str, str]()
-    for tool in dict.fromkeys(tools):
-        name = re.sub(r"[^A-Za-z0-9_-]", "_", tool) or "tool"
+    for tool, name in sorted(plain.items(), key=lambda item: item[0] != item[1]):
         found[tool] = _free(f"{prefix}__{name}", taken, MOST, tool)
     return found
 

@@ -71,6 +71,15 @@ def load(path: Path) -> Loaded:
     return Loaded(data, odd, lines(text))
 
 
+def parse(text: str) -> Any:
+    """Read JSON that may have comments, trailing commas and a byte order mark.
+
+    Raises:
+        Unreadable: It is none.
+    """
+    return _clean(_json(text.removeprefix("\ufeff"), lambda *_: None))
+
+
 def _text(path: Path) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
@@ -133,6 +142,8 @@ def _json(text: str, tell: Tell) -> Any:
     try:
         return json.loads(stripped, object_pairs_hook=pairs) if stripped.strip() else {}
     except json.JSONDecodeError as error:
+        if stripped.lstrip().startswith('"'):
+            raise Unreadable("It is a part of a JSON file: { and } go around it.") from None
         reason = "It is not JSON, not even with comments and trailing commas"
         raise Unreadable(f"{reason}: {error.msg}.", error.lineno) from None
     except ValueError as error:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -38,6 +39,10 @@ FLUSH, LEAVE, TERM = 0.2, 1.0, 1.0
 """Seconds to write what is pending, to go by itself at the end of input, and between SIGTERM and SIGKILL."""
 
 
+PROGRAMS = {"UV_TOOL_DIR": "uv-tools", "DENO_DIR": "deno", "BUN_INSTALL_CACHE_DIR": "bun"}
+"""Where uvx and its like keep programs, which the sandbox does not let them write to: the variable that moves it."""
+
+
 class Broken(Exception):
     """A server cannot be gone on with; says why."""
 
@@ -50,12 +55,16 @@ class Line:
         lost: Set when nothing more can come.
         why: Why, a sentence; empty while it is not known.
         status: Of a server that is reached by HTTP: the last status.
+        refused: What it refused last, a sentence; empty for nothing.
+        forgotten: Whether a server that is reached by HTTP no more knows the session.
         login: Why the user has to log in first; empty where that is not so.
     """
 
     lost: trio.Event = attrs.Factory(trio.Event)
     why: str = ""
     status: int = 0
+    refused: str = ""
+    forgotten: bool = False
     login: str = ""
 
     def lose(self, why: str) -> None:
@@ -175,7 +184,8 @@ class _Pipes:
         last = self.log.last()
         how = "It closed its standard output" if code is None else f"It exited with code {code}"
         how += "" if self.heard else " before it answered"
-        return f"{how}; its last words: {last}" if last else f"{how}."
+        held = " What it may write to is said by mcp.sandbox." if "read-only file system" in last.lower() else ""
+        return f"{how}; its last words: {last}{held}" if last else f"{how}."
 
     async def write(self) -> None:
         """Write messages until the end."""
@@ -213,6 +223,12 @@ class _Pipes:
         await self.log.flush()
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Give the variables of a server: what was written for it, and that nobody watches it on a terminal."""
-    return {"NO_COLOR": "1", "npm_config_update_notifier": "false", **given}
+def environment(given: Mapping[str, str], cache: Path | None = None) -> dict[str, str]:
+    """Give the variables of a server: what was written for it, and that nobody watches it on a terminal.
+
+    Args:
+        given: What was written for it.
+        cache: A folder that it may write to, where what starts servers keeps programs; ``None`` leaves them their own.
+    """
+    folders = {} if cache is None else {name: str(cache / folder) for name, folder in PROGRAMS.items()}
+    return {"NO_COLOR": "1", "npm_config_update_notifier": "false", **folders, **given}

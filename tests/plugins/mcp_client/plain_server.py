@@ -54,7 +54,7 @@ TOOLS = [
     tool("echo", "call", "self"), tool("ask"), tool("sample", "about"), tool("roots"), tool("slow"), tool("hang", "path"),
     tool("crash"), tool("grow"), tool("flood"), tool("huge"), tool("image"), tool("fail"), tool("refuse"), tool("children"),
     tool("where"), tool("write", "path"), tool("connect", "port"), tool("link"), tool("deafen"), tool("daemon"), tool("ping"),
-    tool("complain"), tool("babble"),
+    tool("complain"), tool("babble"), tool("nag"), tool("open", "url"),
 ]  # fmt: skip
 BABBLE = [
     b"", b"null", b"[]", b"{}", b'"x"', b"1e999", b"\xff\xfe\x00", b"[" * 100_000, b'{"jsonrpc": "2.0"}',
@@ -110,6 +110,12 @@ def call(number: object, params: dict[str, object]) -> dict[str, object]:
         return text(
             json.dumps(requested("who", params, "elicitation/create", {"message": "Please", "requestedSchema": FORM}))
         )
+    if name == "nag":
+        asked = [ask("elicitation/create", {"message": f"Now {n}?", "requestedSchema": FORM}) for n in range(10)]
+        return text(json.dumps(asked + [ask("sampling/createMessage", SAMPLE) for n in range(10)]))
+    if name == "open":
+        wanted = {"mode": "url", "message": "Log in", "url": given["url"], "elicitationId": "1"}
+        return text(json.dumps(ask("elicitation/create", wanted)))
     if name == "sample":
         return text(json.dumps(requested("model", params, "sampling/createMessage", SAMPLE)))
     if name == "roots":

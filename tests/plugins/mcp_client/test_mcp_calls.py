@@ -119,7 +119,7 @@ async def test_pages_are_followed_and_lists_without_an_end_are_cut(servers: Open
     described = {"paged": plain("tools=40", "page=7"), "endless": plain("endless", "page=3")}
     async with servers(described) as kit:
         paged = await known(kit, "paged")
-        assert len(paged.tools) == 23 + 40
+        assert len(paged.tools) == 25 + 40
         endless = await known(kit, "endless")
         assert endless.offer is not None
         assert "without an end" in " ".join(endless.offer.left_out)
@@ -283,7 +283,7 @@ async def test_definitions_beyond_the_threshold_are_found_not_listed(servers: Op
         assert not [name for name in names if name.startswith("large__")]
         layer = next(layer.text for layer in kit.requests[0].layers if layer.name == "mcp large")
         assert "large__echo" in layer
-        assert "and 263 more" in layer
+        assert "and 265 more" in layer
         found = await kit.call("find_tools", query="more_77")
         assert found.text.startswith("large__more_77: The tool more_77.")
         assert (await kit.call("call_tool", name="large__echo", arguments={"call": "1"})).text == '{"call": "1"}'
