@@ -3,6 +3,7 @@
 import json
 import stat
 import time
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -109,7 +110,14 @@ async def test_the_address_where_the_browser_ended_can_be_pasted(place: Place) -
         await lines[0].send("http://127.0.0.1:1/callback?code=typed&state=wrong")
         await lines[0].send(f"http://127.0.0.1:1/callback?code=typed&state={state}&iss={place.it.login}")
 
-    assert await place.log_in(elsewhere, lines[1].receive) == "look"
+    taken: list[bool] = []
+
+    async def typed(take: Callable[[str], bool]) -> None:
+        async for line in lines[1]:
+            taken.append(take(line))
+
+    assert await place.log_in(elsewhere, typed) == "look"
+    assert taken == [False, True]
 
 
 async def test_what_the_browser_brings_is_checked(place: Place) -> None:
