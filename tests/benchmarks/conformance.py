@@ -1,7 +1,8 @@
 """The MCP conformance suite against hilum's client: ``python tests/benchmarks/conformance.py [--packages DIR] [SCENARIO …]``.
 
-``--suite 0.2.0-alpha.12`` takes another version of it. Without ``--packages`` the suite and a Node that is new enough for it are installed from the npm registry into a temporary
-folder (about 240 MB). Two scenarios run at a time: all at once, as the suite does it, they wait for each other.
+``--suite 0.2.0-alpha.12`` takes another version of it. Without ``--packages`` the suite and a Node that is new enough for
+it are installed from the npm registry into a temporary folder (about 240 MB). Two scenarios run at a time: all at once, as
+the suite does it, they wait for each other.
 """
 
 from __future__ import annotations
