@@ -190,6 +190,36 @@ async def test_the_address_is_checked_where_the_socket_is_opened(place: Place, m
     assert not place.it.of("/.well-known/oauth-authorization-server")
 
 
+@pytest.mark.parametrize(
+    "pointer", ["http://10.0.0.1/x", "http://[::ffff:169.254.169.254]/x", "https://user@192.168.1.1/"]
+)
+async def test_metadata_is_not_looked_for_in_the_users_network(place: Place, pointer: str) -> None:
+    """Where the server says that it stands is an address like any other."""
+    place.it.pointer = pointer
+    with pytest.raises(HilumError, match="not reached"):
+        await place.log_in()
+
+
+async def test_redirects_are_followed_on_one_origin_only(place: Place) -> None:
+    """A moved document is found; one that is said to be elsewhere is not."""
+    path = "/.well-known/oauth-authorization-server"
+    place.it.moved = f"{path}?moved=1"
+    assert await place.log_in() == "look"
+    place.kept.update(tokens=None, metadata=None, client=None)
+    place.it.moved = f"{place.it.url}{path}?moved=1"
+    place.it.metadata = {"issuer": place.it.login}
+    with pytest.raises(HilumError):
+        await place.log_in()
+    assert len(place.it.of(path)) == 3
+
+
+async def test_a_document_that_is_too_large_is_not_read(place: Place) -> None:
+    """A server cannot fill the memory with its metadata."""
+    place.it.metadata = {"scopes_supported": ["x" * 1_000] * 1_100}
+    with pytest.raises(HilumError, match="larger than 1 MB"):
+        await place.log_in()
+
+
 async def test_a_client_is_described_by_a_document_or_beforehand(place: Place) -> None:
     """The setting's document is the client's id where the server takes one; an id in the file comes before it."""
     place.it.metadata = {"client_id_metadata_document_supported": True}
