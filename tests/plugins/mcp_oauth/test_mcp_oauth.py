@@ -57,6 +57,30 @@ async def test_two_sessions_spend_a_renewing_token_once(place: Place) -> None:
     assert [form["grant_type"] for form in place.it.of("token")].count("refresh_token") == 1
 
 
+@pytest.mark.parametrize("how", ["time", "server"])
+async def test_requests_at_once_renew_a_token_once(place: Place, how: str) -> None:
+    """Of one session, whose requests all find that the token holds no more."""
+    import httpx2
+
+    await place.log_in()
+    if how == "time":
+        place.kept.update(until=time.time() - 1)
+    else:
+        place.it.forget_access()
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    got: list[int] = []
+
+    async with httpx2.AsyncClient(auth=login.auth_of(place.server)) as client, trio.open_nursery() as nursery:
+
+        async def one() -> None:
+            got.append((await client.post(f"{place.it.url}/mcp", json=message)).status_code)
+
+        for _ in range(4):
+            nursery.start_soon(one)
+    assert got == [200] * 4
+    assert [form["grant_type"] for form in place.it.of("token")].count("refresh_token") == 1
+
+
 @pytest.mark.parametrize(("refusal", "registered"), [((400, "invalid_grant"), 1), ((401, "invalid_client"), 2)])
 async def test_a_renewal_that_is_refused_wants_a_new_log_in(
     place: Place, refusal: tuple[int, str], registered: int
