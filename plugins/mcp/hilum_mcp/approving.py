@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
+import msgspec
 from hilum import UsageError, config_folder
 
 from hilum_mcp.server import Server
@@ -26,8 +26,7 @@ APPROVED, SWITCHED, USER = "approved", "switched", "user"
 LATER, YES, NEVER = "Not now", "Yes, start it", "No, switch it off"
 
 
-@attrs.frozen
-class Decisions:
+class Decisions(msgspec.Struct, frozen=True):
     """The user's decisions as they were when they were read.
 
     Args:
@@ -35,8 +34,8 @@ class Decisions:
         switches: Whether a server is on, by project (``user`` for the user's own) and name.
     """
 
-    approved: dict[str, dict[str, str]] = attrs.field(factory=dict)
-    switches: dict[str, dict[str, bool]] = attrs.field(factory=dict)
+    approved: dict[str, dict[str, str]] = {}
+    switches: dict[str, dict[str, bool]] = {}
 
     @classmethod
     def load(cls) -> Decisions:
@@ -139,7 +138,6 @@ async def ask(session: Session, entries: Iterable[Entry]) -> list[Entry]:
     Returns:
         Those that are on now.
     """
-    import msgspec
     import trio
     from hilum_guard import trusted
     from hilum_plan import Plan

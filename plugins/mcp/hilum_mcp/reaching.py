@@ -71,7 +71,7 @@ async def once(desk: Desk, entry: Entry, job: Job, auth: httpx2.Auth | None = No
         HilumError: It does not work; says why.
     """
     from hilum_mcp.log import Log
-    from hilum_mcp.opening import Opening
+    from hilum_mcp.opening import Opening, start_seconds
     from hilum_mcp.requests import Requests
     from hilum_mcp.stdio import Line
 
@@ -80,7 +80,7 @@ async def once(desk: Desk, entry: Entry, job: Job, auth: httpx2.Auth | None = No
     failure: BaseException | None = None
     async with session_of(desk) as (session, settings):
         opening = Opening(session, server, settings, log, Requests(session, server.name, settings, log), auth)
-        usual = (server.start_seconds or settings.start_seconds) + (server.call_seconds or settings.call_seconds)
+        usual = start_seconds(server, settings) + (server.call_seconds or settings.call_seconds)
         with trio.move_on_after(limit or usual) as patience:
             try:
                 async with trio.open_nursery() as nursery:
@@ -147,7 +147,7 @@ async def _test(argv: list[str], desk: Desk) -> int:
 
 
 async def _try(entry: Entry, desk: Desk) -> dict[str, Any]:
-    from hilum_mcp import offer
+    from hilum_mcp import listing
 
     server = entry.server
     result: dict[str, Any] = {"name": server.name, "works": False}
@@ -156,7 +156,7 @@ async def _try(entry: Entry, desk: Desk) -> dict[str, Any]:
         inputs = (await desk.catalog()).inputs.get(str(server.file), {})
         await trio.to_thread.run_sync(asked.ask, server, inputs, desk.ask_input if desk.ask else None)
         began = trio.current_time()
-        about, offered = await once(desk, entry, lambda client: _look(client, offer))
+        about, offered = await once(desk, entry, lambda client: _look(client, listing))
         result |= about | {
             "works": True, "seconds": round(trio.current_time() - began, 3),
             "tools": [tool.name for tool in offered.tools if server.offers(tool.name)],
@@ -169,10 +169,10 @@ async def _try(entry: Entry, desk: Desk) -> dict[str, Any]:
     return result
 
 
-async def _look(client: Any, offer: Any) -> tuple[dict[str, Any], Any]:
+async def _look(client: Any, listing: Any) -> tuple[dict[str, Any], Any]:
     info = client.server_info
     about = {"server": f"{info.name} {info.version}" if info else "", "protocol": client.protocol_version}
-    return about, await offer.ask(client)
+    return about, await listing.ask(client)
 
 
 def _lines(result: dict[str, Any]) -> list[str]:
@@ -224,9 +224,9 @@ async def _login(argv: list[str], desk: Desk) -> int:
         desk.say("Waiting for you …")
 
     async def connect(auth: httpx2.Auth) -> None:
-        from hilum_mcp import offer
+        from hilum_mcp import listing
 
-        offered = await once(desk, entry, lambda client: offer.ask(client), auth, limit=3_600)
+        offered = await once(desk, entry, lambda client: listing.ask(client), auth, limit=3_600)
         desk.say(f"{server.name} lets you in: {len(offered.tools)} tools.")
 
     async def typed(take: Callable[[str], bool]) -> None:

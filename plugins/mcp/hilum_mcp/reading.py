@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -102,6 +101,8 @@ class Reader:
         return words
 
     def _split(self, text: str, note: str) -> list[str]:
+        import shlex
+
         try:
             words = shlex.split(text)
         except ValueError as error:

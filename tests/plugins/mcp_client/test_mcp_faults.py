@@ -3,9 +3,7 @@
 import json
 import os
 import pwd
-import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -168,44 +166,6 @@ async def test_a_session_closes_while_servers_are_starting(servers: Opened, tmp_
             await trio.sleep_forever()
         assert all(row.state == "starting" for row in half(kit).rows())
     assert await gone(server_pids(tmp_path / "count"))
-
-
-KILLED = """
-import sys, json, trio, hilum_mcp
-from hilum import open_kernel
-async def main():
-    async with open_kernel([hilum_mcp]) as kernel, kernel.open_session(sys.argv[1]) as session:
-        mcp = session.half(hilum_mcp.Mcp)
-        while any(row.state != "up" for row in mcp.rows()):
-            await trio.sleep(0.01)
-        print("up", flush=True)
-        await trio.sleep_forever()
-trio.run(main)
-"""
-
-
-async def test_killing_hilum_leaves_no_server(tmp_path: Path) -> None:
-    (tmp_path / "config").mkdir()
-    count = tmp_path / "count"
-    described = {"a": plain("stubborn", f"count={count}"), "b": plain(f"count={count}")}
-    (tmp_path / "config" / "mcp.json").write_text(json.dumps({"mcpServers": described}))
-    env = {**os.environ, "HILUM_CONFIG": str(tmp_path / "config"), "HILUM_DATA": str(tmp_path / "data")}
-    argv = [sys.executable, "-c", KILLED, str(tmp_path)]
-    hilum = await trio.lowlevel.open_process(argv, stdout=subprocess.PIPE, env=env)
-    assert hilum.stdout is not None
-    async with hilum.stdout:
-        with trio.fail_after(60):
-            said = b""
-            while b"\n" not in said:  # what a process prints may come in pieces
-                more = await hilum.stdout.receive_some()
-                assert more
-                said += more
-            assert said == b"up\n"
-        pids = server_pids(count)
-        assert len(pids) == 2
-        hilum.send_signal(signal.SIGKILL)
-        await hilum.wait()
-    assert await gone(pids)
 
 
 # --- the sandbox -----------------------------------------------------------------------------------------------------------
