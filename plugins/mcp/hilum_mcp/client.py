@@ -29,9 +29,6 @@ TOGETHER = 0.1
 OFTEN = 0.2
 """Seconds between two signs of progress that are shown."""
 
-NO_STATUS = "Server returned an error response"
-"""What the SDK says of any status that is no success."""
-
 
 class ServerClient:
     """A server of a session. What talks to it is imported and made at its first use: most servers of most sessions have none.
@@ -225,7 +222,7 @@ class ServerClient:
         except (ToolError, trio.Cancelled):
             raise
         except Exception as error:
-            from hilum_mcp.errors import reason_of
+            from hilum_mcp.errors import NO_STATUS, reason_of
 
             why = reason_of(error)
             if why.startswith(NO_STATUS) and self.connection.refused:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from hilum import HilumError
 
 LONGEST = 500
+NO_STATUS = "Server returned an error response"
+"""What the SDK says of any status that is no success."""
 
 
 class NeedsLogin(Exception):

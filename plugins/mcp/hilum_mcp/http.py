@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 from hilum import UsageError
 
-from hilum_mcp.errors import reason_of, single
+from hilum_mcp.errors import NO_STATUS, reason_of, single
 from hilum_mcp.login import takes_login
 from hilum_mcp.stdio import LONGEST_LINE, Broken, Line
 
@@ -99,7 +99,9 @@ async def http_transport(
         line.lose(f"{place(server.url)} cannot be reached. {why}{trust}")
         raise
     except* (httpx2.HTTPStatusError, MCPError) as group:
-        said = "" if isinstance(single(group), httpx2.HTTPStatusError) else reason_of(group)
+        said = reason_of(group)
+        if isinstance(single(group), httpx2.HTTPStatusError) or said.startswith(NO_STATUS):
+            said = ""
         line.why = line.why or f"{line.refused} {said}".strip()
         raise
 

@@ -197,7 +197,7 @@ async def test_a_login_that_runs_out_in_the_session(servers: Opened, web: WebSer
     [
         (403, b"no", "answers HTTP 403 Forbidden."),
         (404, b"no", "answers HTTP 404 Not Found."),
-        (503, b"no", "answers HTTP 503 Service Unavailable."),
+        (503, b"no", "answers HTTP 503 Service Unavailable. (hilum mcp logs web)"),
         (
             400,
             {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "a key is missing"}},

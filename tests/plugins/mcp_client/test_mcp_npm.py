@@ -3,6 +3,7 @@
 import json
 import shutil
 import threading
+from collections.abc import Iterator
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -176,28 +177,48 @@ class Page(BaseHTTPRequestHandler):
         pass
 
 
-async def test_a_browser_that_is_driven_by_a_server(servers: Opened, tmp_path: Path) -> None:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("needs Chromium (apt install chromium)")
-    words = ("--headless", "--isolated", "--no-sandbox", f"--executable-path={chromium}")
+@pytest.fixture
+def shop() -> Iterator[str]:
+    """Serve the page."""
     site = ThreadingHTTPServer(("127.0.0.1", 0), Page)
-    thread = threading.Thread(target=site.serve_forever)
+    thread = threading.Thread(target=site.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    try:
-        async with servers({"web": described("@playwright/mcp", *words)}, hilum_guard) as kit:
-            await known(kit, "web")
-            shown = await kit.call("web__browser_navigate", url=f"http://127.0.0.1:{site.server_port}/")
-            assert not shown.code, shown.text
-            page = await kit.call("web__browser_snapshot")
-            line = next(line for line in page.text.splitlines() if 'button "Buy"' in line)
-            reference = line.partition("[ref=")[2].partition("]")[0]
-            await kit.call("web__browser_click", element="Buy", ref=reference, target=reference)
-            sold = await kit.call("web__browser_snapshot")
-            assert 'heading "Sold"' in sold.text
-            picture = await kit.call("web__browser_take_screenshot")
-            assert any(isinstance(part, Image) for part in picture.parts)
-    finally:
-        site.shutdown()
-        thread.join()
-        site.server_close()
+    yield f"http://127.0.0.1:{site.server_port}/"
+    site.shutdown()
+    thread.join()
+    site.server_close()
+
+
+@pytest.fixture
+def chromium() -> str:
+    """Where Chromium is."""
+    return shutil.which("chromium") or pytest.skip("needs Chromium (apt install chromium)")
+
+
+async def test_a_browser_that_playwrights_server_drives(servers: Opened, shop: str, chromium: str) -> None:
+    words = ("--headless", "--isolated", "--no-sandbox", f"--executable-path={chromium}")
+    async with servers({"web": described("@playwright/mcp", *words)}, hilum_guard) as kit:
+        await known(kit, "web")
+        shown = await kit.call("web__browser_navigate", url=shop)
+        assert not shown.code, shown.text
+        page = await kit.call("web__browser_snapshot")
+        line = next(line for line in page.text.splitlines() if 'button "Buy"' in line)
+        reference = line.partition("[ref=")[2].partition("]")[0]
+        await kit.call("web__browser_click", element="Buy", ref=reference, target=reference)
+        assert 'heading "Sold"' in (await kit.call("web__browser_snapshot")).text
+        picture = await kit.call("web__browser_take_screenshot")
+        assert any(isinstance(part, Image) for part in picture.parts)
+
+
+async def test_a_browser_that_chromes_own_server_drives(servers: Opened, shop: str, chromium: str) -> None:
+    words = ("--headless", "--isolated", f"--executablePath={chromium}", "--chromeArg=--no-sandbox")
+    async with servers({"web": described("chrome-devtools-mcp", *words)}, hilum_guard) as kit:
+        await known(kit, "web")
+        opened = await kit.call("web__new_page", url=shop)
+        assert not opened.code, opened.text
+        page = await kit.call("web__take_snapshot", pageId=2)
+        line = next(line for line in page.text.splitlines() if 'button "Buy"' in line)
+        await kit.call("web__click", pageId=2, uid=line.strip().partition("uid=")[2].partition(" ")[0])
+        assert 'heading "Sold"' in (await kit.call("web__take_snapshot", pageId=2)).text
+        picture = await kit.call("web__take_screenshot", pageId=2)
+        assert any(isinstance(part, Image) for part in picture.parts)
