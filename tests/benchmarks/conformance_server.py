@@ -1,4 +1,4 @@
-"""The MCP conformance suite against ``hilum mcp serve``: ``python tests/benchmarks/conformance_server.py [--packages DIR] [SCENARIO …]``.
+"""The MCP conformance suite against ``hilum mcp serve``: ``python tests/benchmarks/conformance_server.py [--packages DIR]``.
 
 The program itself is started, with the tools of ``tests/conformance/server.py`` as a plugin. The suite knows of no token, so a
 relay between the two puts it into each request and changes nothing else. Without ``--packages`` the suite and a Node that is
@@ -9,8 +9,6 @@ Scenarios that need what hilum does not have (audio, forms and samples of a tool
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import re
 import shutil
@@ -21,8 +19,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from socketserver import StreamRequestHandler, ThreadingTCPServer
 from socket import SHUT_WR, create_connection, socket
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 PACKAGES = ("node@22", "@modelcontextprotocol/conformance@0.1.16")
 TOOLS = Path(__file__).resolve().parents[1] / "conformance" / "server.py"

@@ -85,7 +85,9 @@ async def _shown(**arguments: Any) -> str:
 @hookimpl
 def provide_tools() -> list[Tool]:
     """Give them."""
-    described = Tool("json_schema_2020_12_tool", "A schema with definitions.", _shown, "read", "pure", schema=DEFINITIONS)
+    described = Tool(
+        "json_schema_2020_12_tool", "A schema with definitions.", _shown, "read", "pure", schema=DEFINITIONS
+    )
     named = Tool("test_x_mcp_header", "Arguments that headers repeat.", _shown, "read", "pure", schema=HEADERS)
     own = [test_simple_text, test_image_content, test_error_handling, test_tool_with_progress, test_elicitation]
     return [*own, described, named]

@@ -23,6 +23,8 @@ from hilum_mcp.serving.work import Desk
 if TYPE_CHECKING:
     from mcp.server import Server
 
+    from hilum_mcp.serving.notices import Notices
+
     Speak = Callable[[Server[Any]], Awaitable[None]]
 
 EPILOG = """\
@@ -220,10 +222,17 @@ class Serving:
                 prompts=settings.prompts and not options.no_prompts,
             )
             nursery.start_soon(made.notices.watch)
+            nursery.start_soon(self._end, desk, made.notices)
             await speak(made.server())
             nursery.cancel_scope.cancel()
         if not desk.served:
             await kernel.store.delete(session.id)  # nothing was ever done in it
+
+    async def _end(self, desk: Desk, notices: Notices) -> None:
+        """End what is under way when the server is to end, so that clients over HTTP are told before the connection is gone."""
+        await self._stop.wait()
+        desk.stop()
+        notices.close()
 
 
 def _require_guard(kernel: Kernel) -> None:

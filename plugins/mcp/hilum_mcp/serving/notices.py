@@ -81,6 +81,10 @@ class Notices:
         finally:
             self._streams -= 1
 
+    def close(self) -> None:
+        """End the streams."""
+        self._listen.close()
+
     async def joined(self, ctx: Context, params: t.NotificationParams) -> None:
         """Take in a client of the older era, which is told of lists without asking."""
         self._addresses(ctx)

@@ -79,9 +79,7 @@ class Sessions:
         if isinstance(params.ref, t.ResourceTemplateReference) and params.ref.uri == TEMPLATE:
             found = [info.id for info in await self._infos() if info.id.startswith(params.argument.value)]
         most = found[:MOST_COMPLETED]
-        return t.CompleteResult(
-            completion=t.Completion(values=most, total=len(found), has_more=len(found) > len(most))
-        )
+        return t.CompleteResult(completion=t.Completion(values=most, total=len(found), has_more=len(found) > len(most)))
 
     async def read_resource(self, ctx: Any, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
         """Read the list, or one of them.
