@@ -119,10 +119,11 @@ class Notices:
             try:
                 now = await self._look()
             except (HilumError, OSError):  # told to whoever asks for the list
-                now = before
-            for event in now.since(before) if now is not None and before is not None else ():
-                await self._tell(event)
-            before = now
+                pass
+            else:
+                for event in now.since(before) if before is not None else ():
+                    await self._tell(event)
+                before = now
             await trio.sleep(PERIOD)
 
     async def _tell(self, event: ServerEvent) -> None:
