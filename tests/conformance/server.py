@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import struct
+import time
 import zlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import trio
-from hilum import Call, Image, Output, Tool, ToolError, hookimpl, tool
+from hilum import Call, Image, Output, Session, Tool, ToolError, config_folder, hookimpl, tool
 
-HEADERS = {
+EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
+HEADERS: dict[str, Any] = {
     "type": "object",
     "properties": {
         "region": {"type": "string", "x-mcp-header": "Region"},
@@ -22,11 +25,21 @@ HEADERS = {
         "query": {"type": "string"},
     },
 }
-DEFINITIONS = {
+DEFINITIONS: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
-    "$defs": {"address": {"type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}},
+    "$defs": {
+        "address": {
+            "$anchor": "addressDef",
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+        }
+    },
     "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}},
+    "allOf": [{"anyOf": [{"required": ["name"]}, {"required": ["address"]}]}],
+    "if": {"required": ["name"]},
+    "then": {},
+    "else": {"required": ["address"]},
     "additionalProperties": False,
 }
 
@@ -82,12 +95,45 @@ async def _shown(**arguments: Any) -> str:
     return str(arguments)
 
 
+ASKING = ("elicitation", "request_state", "tampered_state")
+OWN = [test_simple_text, test_image_content, test_error_handling, test_tool_with_progress, test_elicitation]
+OWN += [Tool(f"test_input_required_result_{name}", "Needs a yes.", _shown, "write", schema=EMPTY) for name in ASKING]
+OWN += [
+    Tool(name, "Does nothing.", _shown, "read", schema=EMPTY)
+    for name in ("test_streaming_elicitation", "test_logging_tool")
+]
+OWN.append(Tool("json_schema_2020_12_tool", "A schema with definitions.", _shown, "read", "pure", schema=DEFINITIONS))
+OWN.append(Tool("test_x_mcp_header", "Arguments that headers repeat.", _shown, "read", "pure", schema=HEADERS))
+
+
+class Fixture:
+    """Lists that change."""
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.more = session, list[Tool]()
+
+    @tool(risk="read", effect="once")
+    def test_trigger_tool_change(self) -> str:
+        """Make another tool."""
+        self.more.append(Tool(f"another_{len(self.more)}", "Does nothing.", _shown, "read", schema=EMPTY))
+        self.session.tools_changed()
+        return "Made."
+
+    @tool(risk="read", effect="once")
+    def test_trigger_prompt_change(self) -> str:
+        """Make another skill."""
+        folder = config_folder() / "skills" / f"another-{time.monotonic_ns()}"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(f"---\nname: {folder.name}\ndescription: Nothing.\n---\nDo nothing.\n")
+        return "Made."
+
+    @hookimpl
+    def provide_tools(self) -> list[Tool]:
+        """Give all tools."""
+        return [*OWN, *self.more, self.test_trigger_tool_change, self.test_trigger_prompt_change]
+
+
 @hookimpl
-def provide_tools() -> list[Tool]:
-    """Give them."""
-    described = Tool(
-        "json_schema_2020_12_tool", "A schema with definitions.", _shown, "read", "pure", schema=DEFINITIONS
-    )
-    named = Tool("test_x_mcp_header", "Arguments that headers repeat.", _shown, "read", "pure", schema=HEADERS)
-    own = [test_simple_text, test_image_content, test_error_handling, test_tool_with_progress, test_elicitation]
-    return [*own, described, named]
+async def open_session(session: Session) -> AsyncIterator[Fixture]:
+    """Open the half."""
+    yield Fixture(session)

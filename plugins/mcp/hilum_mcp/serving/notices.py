@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     Context = ServerRequestContext[Any, Any]
 
 PERIOD = 2.0
+LEAST = 0.2
+"""Seconds between two looks when something has been done here."""
 PATIENCE = 1.0
 """Seconds that a client of the older era may take to read a notice, before it goes without."""
 
@@ -68,7 +70,7 @@ class Notices:
         self._listen = ListenHandler(self._bus)
         self._streams = 0
         self._older: dict[Connection, set[str]] = {}
-        self._wanted = trio.Event()
+        self._wanted, self._news = trio.Event(), trio.Event()
 
     # --- who is told ----------------------------------------------------------------------------------------------------
 
@@ -109,6 +111,10 @@ class Notices:
 
     # --- telling --------------------------------------------------------------------------------------------------------
 
+    def wake(self) -> None:
+        """Look soon: something was done here."""
+        self._news.set()
+
     async def watch(self) -> None:
         """Look, and tell; for ever."""
         before: Seen | None = None
@@ -124,7 +130,10 @@ class Notices:
                 for event in now.since(before) if before is not None else ():
                     await self._tell(event)
                 before = now
-            await trio.sleep(PERIOD)
+            await trio.sleep(min(LEAST, PERIOD))
+            with trio.move_on_after(PERIOD):
+                await self._news.wait()
+            self._news = trio.Event()
 
     async def _tell(self, event: ServerEvent) -> None:
         await self._bus.publish(event)

@@ -172,6 +172,7 @@ class Protocol:
             with trio.CancelScope(shield=True):
                 await work.over.wait()
             raise
+        self.notices.wake()
         return self._result(work.outcome)
 
     def _result(self, outcome: Outcome) -> t.CallToolResult:
