@@ -71,8 +71,8 @@ def configured(settings: ImageSettings) -> list[OpenAI | StableDiffusion]:
         NeedsUser: ``E_NOT_CONFIGURED``, there is none; says how to set one up.
     """
     how = (
-        "The user sets it up with: hilum config set image.enabled true, and a provider: image.openai_api_key (or the variable"
-        " OPENAI_API_KEY), or image.sd_url for a Stable Diffusion web API."
+        "The user puts `enabled = true` under [image] into the settings file that `hilum config path` names, and a provider:"
+        " openai_api_key (or the variable OPENAI_API_KEY), or sd_url for a Stable Diffusion web API."
     )
     if not settings.enabled:
         raise NeedsUser("Making images is switched off.", code=errors.E_NOT_CONFIGURED, hint=how)

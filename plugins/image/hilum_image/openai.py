@@ -134,7 +134,7 @@ class OpenAI(msgspec.Struct, frozen=True):
         if status == 429:
             hint = "Add credit." if kind == "insufficient_quota" else "Try again later."
             return Failed(f"{where} is asked too much: {text or status}", code=errors.E_HTTP, hint=hint)
-        hint = "hilum config set image.model names another model." if kind == "model_not_found" else ""
+        hint = "The setting image.model names another one." if kind == "model_not_found" else ""
         return Failed(
             f"{where} answered {status}: {text or kind or 'no reason was given'}", code=errors.E_HTTP, hint=hint
         )

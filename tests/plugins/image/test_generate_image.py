@@ -184,7 +184,8 @@ async def test_a_server_that_is_not_there(painter, draw):
 async def test_where_nothing_is_set_up_it_says_how(draw, settings):
     result = await draw(settings)
     assert result.code == "E_NOT_CONFIGURED"
-    assert "hilum config set image.enabled true" in result.text
+    assert "`enabled = true` under [image]" in result.text
+    assert "`hilum config path`" in result.text
 
 
 async def test_a_name_that_is_taken_costs_no_image(painter, draw, tmp_path):
