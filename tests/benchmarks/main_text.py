@@ -4,7 +4,7 @@ The pages are those of Debian's packages of documentation and of two sites that 
 
     apt-get download python3.11-doc python-django-doc ...       # the names in KINDS
     for each in *.deb; do dpkg-deb -x $each FOLDER/${each%%_*}; done
-    FOLDER/docusaurus, FOLDER/mkdocs-material                   # what `docusaurus build` and `mkdocs build` make of some Markdown
+    FOLDER/docusaurus, FOLDER/mkdocs-material   # built by `docusaurus build`, `mkdocs build` from some Markdown
 
 Run: ``uv run --with trafilatura==2.3.1 python tests/benchmarks/main_text.py FOLDER [--each N] [--kind NAME] [--show]``.
 What is missing is left out. What the main text is, a selector says for each generator, written by looking at its pages; the
@@ -175,8 +175,10 @@ def within(node: LexborNode, root: LexborNode) -> bool:
     return False
 
 
-INLINE = frozenset("a abbr acronym b bdi bdo big cite code del dfn em font i ins kbd label mark q s samp small span strike strong "
-                   "sub sup tt u var wbr -text".split())  # fmt: skip
+INLINE = frozenset(
+    "a abbr acronym b bdi bdo big cite code del dfn em font i ins kbd label mark q s samp small span strike strong sub sup tt u"
+    " var wbr -text".split()
+)
 
 
 def text_of(node: LexborNode) -> str:
@@ -204,7 +206,7 @@ FENCE = re.compile(r"^([ >]*)(```+|~~~+)[^\n`]*\n(.*?)\n\1\2[ ]*$", re.M | re.S)
 
 def scores(text: str, real: Truth, url: str) -> dict[str, tuple[int, int]]:
     """Count, for each part, what there is and what there should be."""
-    fences = {lines(re.sub(r"^[ >]{%d}" % len(head), "", code, flags=re.M)) for head, _, code in FENCE.findall(text)}
+    fences = {lines(re.sub(rf"^[ >]{{{len(head)}}}", "", code, flags=re.M)) for head, _, code in FENCE.findall(text)}
     fences |= {lines(code) for code in re.findall(r"`([^`\n]+)`", text)}
     links = {re.sub(r"\\(.)", r"\1", target) for _, _, target in LINK.findall(text)}
     links |= set(re.findall(r"<(https?://[^>\s]+)>", text))
@@ -219,8 +221,7 @@ def scores(text: str, real: Truth, url: str) -> dict[str, tuple[int, int]]:
     joined = f" {spoken(flat)} "
     rows = Counter(spoken(line) for line in flat.split("\n") if line.lstrip(" >").startswith("|"))
     heads = Counter(spoken(line) for line in flat.split("\n") if line.startswith("#"))
-    meant = Counter({each: count for each, count in words.items()})
-    extra = (meant - real.words) - real.neutral
+    extra = (words - real.words) - real.neutral
     return {
         "recall": ((words & real.words).total(), real.words.total()),
         "precision": (words.total() - extra.total(), words.total()),

@@ -112,21 +112,22 @@ class Fetcher:
         if known is not None and time.monotonic() - known.at < FRESH and (on or known.kept):
             self._pages.move_to_end(url)
             return known
+        seen: list[str] = []
         try:
             with trio.fail_after(self._settings.timeout):
-                page = await self._follow(url, known)
+                page = await self._follow(url, known, seen)
         except trio.TooSlowError:
             seconds = self._settings.timeout
-            raise ToolError(f"{site(url)} did not answer in full within {seconds:g} s.", code=errors.E_TIMEOUT,
+            raise ToolError(f"{site(seen[-1])} did not answer in full within {seconds:g} s.", code=errors.E_TIMEOUT,
                             hint="Try a smaller page, another one, or later.") from None  # fmt: skip
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, AddressRefused, OSError) as error:
-            raise failure(error, url, self._settings.timeout) from None
+            raise failure(error, seen[-1], self._settings.timeout) from None
         if page is not known:
             self._keep(url, page)
         return page
 
-    async def _follow(self, url: str, known: Page | None) -> Page:
-        seen: list[str] = []
+    async def _follow(self, url: str, known: Page | None, seen: list[str]) -> Page:
+        """Follow redirects; ``seen`` gets each address that is asked."""
         while True:
             if url in seen or len(seen) >= MOST_HOPS:
                 what = "in a circle" if url in seen else f"more than {MOST_HOPS} times"

@@ -54,7 +54,8 @@ class Verdict(msgspec.Struct, frozen=True):
         allowed: Whether it may.
         reason: Why not; one sentence that names the host.
         kind: The same for programs: ``allowed``; ``unread``, it is no URL or not written plainly; ``unknown``, the name stands
-            for no address; ``metadata``, a service of a cloud that nobody can list; ``refused``, an address that the user can list.
+            for no address; ``metadata``, a cloud's service, which nobody can list; ``refused``, an address that the
+            user can list.
         url: As it is to be sent; the given text where it could not be read.
         host: Its host; empty where it could not be read.
         port: Its port; 0 where it could not be read.

@@ -193,6 +193,10 @@ def _ordered(html: str, base: str, url: str) -> str:
     for each in body.css(_MARKS):
         if each.parent is not None:
             each.decompose()
+    for each in body.css("[hidden]"):
+        del each.attrs["hidden"]
+    for each in body.css("code:has(pre)"):
+        each.unwrap()
     for each in body.css("pre"):
         each.unwrap_tags(["a"])
         if len(each.css("pre")) > 1:  # itself among them
