@@ -115,6 +115,11 @@ class Actions:
         if tab is None or (tab.asking is None and await tab.alive()):
             text = f"{where} did not finish {action} in time: it is too large, or has too much to do."
             return Failed("E_TIMEOUT", text, "Name a part of it with selector, or wait for it.")
+        return self._closed(tabs, tab)
+
+    def _closed(self, tabs: Tabs, tab: Tab) -> Failed:
+        """Close a page that will never do anything any more."""
+        where = site(tab.page.url)
         tabs.forget(tab)
         tabs.drop(tab.page)
         why = "is busy with a script that does not end" if tab.asking is None else "asks in one dialog after the other"
@@ -152,7 +157,7 @@ class Actions:
                 found = await asyncio.wait_for(self._element(tab, given["selector"]).count(), ALIVE)
                 names = [] if found else await near(tab.page, given["selector"])
             except TimeoutError:
-                return await self._stuck(tabs, tab, action)
+                return self._closed(tabs, tab)
             except Error:
                 found = -1
         return of_element(message, given["selector"], found, where, self._seconds, names)
@@ -198,10 +203,11 @@ class Actions:
     async def _tabs(self, tabs: Tabs, given: dict[str, Any]) -> dict[str, Any]:
         if given["tab"]:
             await tabs.at(given["tab"]).page.bring_to_front()
-        titles = await asyncio.gather(*map(_title, tabs.all))
+        listed = [*tabs.all]  # pages open and close meanwhile
+        titles = await asyncio.gather(*map(_title, listed))
         lines = [
             f"{'*' if tab is tabs.current else ' '} {number}. {tab.page.url[:500]} {json.dumps(title, ensure_ascii=False)}"
-            for number, (tab, title) in enumerate(zip(tabs.all, titles, strict=True), 1)
+            for number, (tab, title) in enumerate(zip(listed, titles, strict=True), 1)
         ]
         return {"text": "\n".join(lines) or "No page is open."}
 
@@ -266,11 +272,24 @@ class Actions:
         if given["selector"]:
             text = await self._element(tab, given["selector"]).aria_snapshot(mode="ai", timeout=self._patience)
         else:
-            text = await tab.page.aria_snapshot(mode="ai", timeout=1000 * READ)
+            text = await self._outline(tab)
         if given["text"] and not (text := _holding(text, given["text"])):
             text = f"Nothing in the outline holds {given['text']!r}."
         hint = "Name a part of it with selector, or what to look for with text."
         return self._cut(text or "The page is empty.", hint)
+
+    async def _outline(self, tab: Tab) -> str:
+        from playwright.async_api import TimeoutError
+
+        # One with an address that no page may have never answers.
+        silent = not all(frame.url.startswith("http") for frame in tab.page.frames)
+        try:
+            return await tab.page.aria_snapshot(mode="ai", timeout=self._patience if silent else 1000 * READ)
+        except TimeoutError:
+            if not silent:
+                raise
+        outline = await tab.page.aria_snapshot(timeout=1000 * READ)
+        return f"[Without references, as frames in the page do not answer. Use CSS.]\n{outline}"
 
     async def _get_text(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         element = self._element(tab, given["selector"] or "body")

@@ -116,7 +116,7 @@ class Tab:
         return text
 
     def _say(self, line: str) -> None:
-        self.log.append(line[:LONGEST_LINE].replace("\n", "\n    "))  # no line begins but ours
+        self.log.append("\n    ".join(line[:LONGEST_LINE].splitlines()))  # no line begins but ours
 
     def _console(self, message: ConsoleMessage) -> None:
         self._heard += 1
