@@ -192,7 +192,7 @@ class Browsers:
             url, why = answer["failed"]
             reason = running.gateway.reason(url)
             lines.append(f"A page could not be loaded: {reason or f'{url[:500]}: {why}'}")
-        if "url" in answer and given["action"] not in ("tabs", "get_text", "console"):
+        if "url" in answer and given["action"] not in ("tabs", "get_text", "console", "network"):
             lines.append(f"Page: {answer['url'][:2000]}, {_quoted(answer['title']) or 'without a title'}")
         if begun:
             lines.append(f"Chromium {running.version}, {self._settings.width}x{self._settings.height}.")

@@ -233,7 +233,9 @@ def _pythons() -> list[str]:
     own = {_FOLDER, interpreter(), sys.base_prefix, sys.prefix, base["stdlib"], base["platstdlib"]}
     # What is worked on lies beside them: the workers of plugins are imported from there.
     temp = os.path.realpath("/tmp") + "/"
-    return sorted(own | {path for path in map(os.path.realpath, filter(os.path.isabs, sys.path)) if path.startswith(temp)})
+    return sorted(
+        own | {path for path in map(os.path.realpath, filter(os.path.isabs, sys.path)) if path.startswith(temp)}
+    )
 
 
 def _between(path: str, roots: tuple[str, ...]) -> Iterator[str]:

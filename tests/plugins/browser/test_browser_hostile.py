@@ -145,8 +145,8 @@ def test_a_page_does_not_get_to_other_kinds_of_addresses(browser: Browser, site:
     site.pages["/tries"] = f"""<a href='{url}'>go</a><iframe src='{url}'></iframe><iframe src=/moved></iframe>
         <button onclick="location = '{url}'">x</button>"""
     browser.text("navigate", url=site.url("/tries"))
-    browser.text("click", selector="a")
-    browser.text("click", selector="button")
+    browser("click", selector="a")
+    browser("click", selector="button")
     for line in browser.text("tabs").splitlines():
         assert site.url("") in line or "about:blank" in line
     assert "root:" not in browser.text("snapshot", tab=1)

@@ -237,3 +237,50 @@ def test_a_page_gets_neither_files_nor_scripts_of_the_program(browser: Browser, 
     assert ', "undefined,undefined"' in said
     assert "root:" not in browser.text("get_text")
     assert site.url("/escape") in browser.text("click", selector="a")
+
+
+def test_files_of_the_workspace_are_given_to_a_page(browser: Browser, site: Site) -> None:
+    """To a field for files, or to what opens one; never from outside the workspace."""
+    (browser.workspace / "data.csv").write_text("a,b\n")
+    site.pages["/up"] = """<input type=file id=f hidden><button onclick="f.click()">Choose</button><p id=p></p><script>
+        f.onchange = async () => p.textContent = f.files[0].name + ': ' + await f.files[0].text() + f.files[0].type</script>"""
+    for selector in ("#f", "button"):
+        browser.text("navigate", url=site.url("/up"))
+        assert "data.csv, 4 bytes" in browser.text("upload", selector=selector, path="data.csv")
+        assert browser.text("get_text", selector="#p") == "data.csv: a,b text/csv"
+    assert browser("upload", selector="#f").code == "E_BAD_ARGS"
+    assert browser("upload", selector="#f", path="none.csv").code == "E_FILE_NOT_FOUND"
+    assert browser("upload", selector="#f", path="/etc/passwd").code == "E_PATH_TRAVERSAL"
+    assert browser("upload", selector="p", path="data.csv").code in ("E_TIMEOUT", "E_BAD_ARGS")
+
+
+def test_a_selector_that_fits_nothing_names_near_ones(browser: Browser, site: Site) -> None:
+    browser.text("navigate", url=site.url())
+    site.pages["/near"] = "<button id=submit-order>Order</button><input name=customer><a href=/>Go home</a>"
+    browser.text("navigate", url=site.url("/near"))
+    for selector, near in (
+        ("#submitorder", "Near to it: #submit-order"),
+        ("input[name=custmer]", 'input[name="customer"]'),
+        ("text=Go hom!", 'a:has-text("Go home")'),
+    ):
+        result = browser("click", selector=selector)
+        assert (result.code, near in result.text) == ("E_NOT_FOUND", True), result.text
+        browser.text("hover", selector=near.removeprefix("Near to it: "))
+
+
+def test_requests_are_listed_once(browser: Browser, site: Site) -> None:
+    site.pages["/asks"] = "<script>fetch('/second'); fetch('/none')</script>"
+    browser.text("navigate", url=site.url("/asks"))
+    browser.text("wait_idle", waitMs=5000)
+    said = browser.text("network")
+    assert f"200 GET {site.url('/asks')} (document)" in said
+    assert f"200 GET {site.url('/second')} (fetch)" in said
+    assert f"404 GET {site.url('/none')} (fetch)" in said
+    assert browser.text("network") == "Nothing new."
+
+
+def test_a_dialog_that_wants_a_text(browser: Browser, site: Site) -> None:
+    site.pages["/prompt"] = "<button onclick=\"document.title = prompt('Name?')\">x</button>"
+    browser.text("navigate", url=site.url("/prompt"))
+    assert ', "Ann"' in browser.text("click", selector="button", accept=True, text="Ann")
+    assert "dismissed" in browser.text("click", selector="button", text="Ann")

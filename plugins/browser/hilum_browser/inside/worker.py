@@ -25,6 +25,7 @@ START = 20.0
 # A page must not get round the proxy: neither by looking names up, nor by WebRTC.
 _ARGUMENTS = (
     "--disable-quic",
+    "--autofill-server-url=http://127.0.0.1:1/",  # a port that it connects to nowhere: forms are nobody else's concern
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
