@@ -1,10 +1,13 @@
 """A real browser on a local page: from a cold start, and navigate, type, click, read and screenshot once it runs.
 
-``python tests/benchmarks/browser.py`` prints medians and the worst of some rounds, and how long its end takes.
+``python tests/benchmarks/browser.py`` prints medians and the worst of some rounds, how long its end takes, and how many
+processes are left then; it fails where a bar is missed.
 Needs Playwright and Chromium.
 """
 
+import os
 import statistics
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +20,7 @@ import trio
 from hilum.testing import Bench, open_bench
 
 ROUNDS = 10
+MOST_SECONDS = 2.0
 PAGE = b"<input id=i><button onclick=\"o.textContent = 'got ' + i.value\">Go</button><p id=o></p>"
 
 
@@ -55,8 +59,9 @@ async def main() -> None:
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://localhost:{server.server_port}/"
-    async with open_bench(hilum_files, hilum_guard, hilum_browser, patience=90) as bench:
-        starts, ends = [], []
+    mark = {"BROWSER_BENCHMARK": str(os.getpid())}
+    async with open_bench(hilum_files, hilum_guard, hilum_browser, environ=mark, patience=90) as bench:
+        starts, ends, left = [], [], 0
         for _ in range(3):
             began = time.perf_counter()
             await bench.call("browser_use", action="navigate", url=url)
@@ -64,6 +69,7 @@ async def main() -> None:
             began = time.perf_counter()
             await bench.call("browser_use", action="close")
             ends.append(time.perf_counter() - began)
+            left += running(mark)
         await bench.call("browser_use", action="navigate", url=url)
         rounds = [await work(bench, url, number) for number in range(ROUNDS)]
     for what, seconds in (
@@ -72,6 +78,22 @@ async def main() -> None:
         ("close, to no process", ends),
     ):
         print(f"{what:22} median {statistics.median(seconds):.2f} s, worst {max(seconds):.2f} s")
+    print(f"{'processes left':22} {left}")
+    if left or statistics.median(rounds) > MOST_SECONDS:
+        sys.exit(f"Missed: the five actions in {MOST_SECONDS:g} s, and no process left.")
+
+
+def running(mark: dict[str, str]) -> int:
+    """Count the browser's processes, which have the mark in their environment."""
+    [wanted] = [f"{name}={value}".encode() for name, value in mark.items()]
+    found = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/environ", "rb") as environ, open(f"/proc/{name}/cmdline", "rb") as command:
+                found += wanted in environ.read().split(b"\0") and b"chrom" in command.read()
+        except OSError:
+            continue
+    return found
 
 
 if __name__ == "__main__":

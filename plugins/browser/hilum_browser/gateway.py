@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import trio
 from hilum import ToolError, errors
-from hilum_web import Reach, check_url
+from hilum_web import AddressRefused, HostUnknown, Reach, located
 
 from hilum_browser.inside.proxy import loopback
 
@@ -57,6 +57,7 @@ class Gateway:
         self._open += 1
         try:
             stream = await self._connect(*place)
+            self._refused.pop(place, None)
             async with stream:
                 await channel.send(b"\0")
                 await splice(channel, stream)
@@ -67,10 +68,6 @@ class Gateway:
             await channel.send(b"\1")
         finally:
             self._open -= 1
-
-    def forget(self) -> None:
-        """Forget why connections were not made: an action begins."""
-        self._refused.clear()
 
     def reason(self, url: str) -> ToolError | None:
         """Say why a page could not be reached; ``None`` where that was not decided here."""
@@ -112,15 +109,14 @@ class Gateway:
             text = f"{host} is not on this machine, and pages may reach nothing else (browser.network)."
             raise Refused(errors.E_ADDRESS, text, _LISTED)
         shown = f"[{host}]" if ":" in host else host
-        verdict = await trio.to_thread.run_sync(
-            check_url, f"http://{shown}:{port}/", None, reach, abandon_on_cancel=True
-        )
-        if verdict:
-            return verdict.addresses
-        if verdict.kind == "unknown":
-            raise Refused(errors.E_UNREACHABLE, verdict.reason, "Is the name right, and the network up?")
-        hint = "Metadata services are never reached." if verdict.kind == "metadata" else _LISTED
-        raise Refused(errors.E_ADDRESS, verdict.reason, hint)
+        try:
+            _, addresses = await located(f"http://{shown}:{port}/", reach)
+        except HostUnknown as error:
+            raise Refused(errors.E_UNREACHABLE, str(error), "Is the name right, and the network up?") from None
+        except AddressRefused as error:
+            hint = "Metadata services are never reached." if "metadata" in str(error) else _LISTED
+            raise Refused(errors.E_ADDRESS, str(error), hint) from None
+        return addresses
 
 
 _LISTED = "For a server on this machine use localhost; the user can list a host in browser.hosts."

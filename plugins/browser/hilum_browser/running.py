@@ -26,6 +26,7 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from inside.worker import main; main(sys.argv[2])"
 _LAST_WORDS = 40
 MOST_TEXT = 10_000
+MOST_MEGABYTES = 200  # a file comes in one frame of the link
 
 
 class Running:
@@ -101,7 +102,6 @@ class Running:
             ToolError: The browser crashed or hangs.
         """
         assert self._link is not None
-        self.gateway.forget()
         self._count += 1
         number = self._count
         self._answers[number] = None
@@ -137,7 +137,7 @@ class Running:
             "executable": executable, "width": settings.width, "height": settings.height, "sandbox": settings.sandbox,
             "any_certificate": settings.any_certificate, "seconds": settings.timeout,
             "page_seconds": settings.page_timeout, "most_text": MOST_TEXT,
-            "most_download": 1_000_000 * settings.max_download,
+            "most_download": 1_000_000 * min(settings.max_download, MOST_MEGABYTES),
         }  # fmt: skip
         return json.dumps(config)
 

@@ -42,5 +42,5 @@ class BrowserSettings:
         default=30.0, minimum=0.1, help="Seconds that a page may take to answer, or a download to come."
     )
     max_download: int = setting(
-        default=50, minimum=1, project=False, help="Megabytes that a file which a page gives may have."
+        default=50, minimum=1, project=False, help="Megabytes that a file which a page gives may have; at most 200."
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import mimetypes
 import os
 import re
 import shutil
@@ -24,11 +26,12 @@ if TYPE_CHECKING:
 
 Action = Literal[
     "navigate", "snapshot", "click", "type", "press", "select", "hover", "get_text", "screenshot", "wait", "wait_idle",
-    "back", "forward", "reload", "tabs", "console", "viewport", "download", "close",
+    "back", "forward", "reload", "tabs", "console", "network", "viewport", "download", "upload", "close",
 ]  # fmt: skip
 MORE = 30.0
 """Seconds that an action may take beyond what it waits for by itself, before the browser is thought to hang."""
 LONGEST = 300.0
+MOST_UPLOADED = 50_000_000
 MOST_SHOWN = 4_000_000
 """Bytes of a screenshot that the model is shown; a larger one is in its file only."""
 _UNBOXED = "Chromium's own sandbox is not in use here"
@@ -76,13 +79,15 @@ class Browsers:
 
         Args:
             action: press: a key, in text. select: an option, in text. wait: waitMs, or at most so long for selector or text to
-                appear. wait_idle: until nothing is loaded. console: messages, errors and failed requests since last time.
-                download: click selector and save the file that comes, as path. close: a tab, or without tab the browser.
+                appear. wait_idle: until nothing is loaded. console: messages, errors and failed requests since last time;
+                network: all requests. download: click selector and save the file that comes, as path. upload: give the file
+                path to selector, a field for files. close: a tab, or without tab the browser.
             url: For navigate: http or https.
             selector: A ref of the last snapshot, like e12, or CSS. get_text takes the body without.
-            text: For type (replaces what is in the field), press, select, wait.
+            text: For type (replaces what is in the field), press, select, wait; for snapshot, what to look for in a large page;
+                else the answer to a dialog that asks for a text.
             waitMs: Milliseconds.
-            path: File of the workspace for screenshot and download.
+            path: File of the workspace for screenshot, download and upload.
             full: Take a screenshot of the whole page.
             accept: Answer yes if the page asks in a dialog.
             tab: Number of a tab, the current one without.
@@ -93,6 +98,10 @@ class Browsers:
             "accept": accept, "tab": tab, "size": size,
         }  # fmt: skip
         _check(given)
+        if action == "upload":
+            given["blob"] = await call.workspace.read_bytes(path, MOST_UPLOADED)
+            given["name"] = os.path.basename(path)
+            given["kind"] = mimetypes.guess_type(path)[0] or "application/octet-stream"
         await _in_turn(call)
         async with self._lock:
             if action == "close" and not tab:
@@ -183,8 +192,8 @@ class Browsers:
             url, why = answer["failed"]
             reason = running.gateway.reason(url)
             lines.append(f"A page could not be loaded: {reason or f'{url[:500]}: {why}'}")
-        if "url" in answer and given["action"] not in ("tabs", "get_text", "console"):
-            lines.append(f"Page: {answer['title'] or 'without a title'}, {answer['url'][:2000]}")
+        if "url" in answer and given["action"] not in ("tabs", "get_text", "console", "network"):
+            lines.append(f"Page: {answer['url'][:2000]}, {_quoted(answer['title']) or 'without a title'}")
         if begun:
             lines.append(f"Chromium {running.version}, {self._settings.width}x{self._settings.height}.")
             if not running.boxed and self._settings.sandbox == "auto":
@@ -204,6 +213,11 @@ class Browsers:
         return str(file)
 
 
+def _quoted(title: str) -> str:
+    """Write the title of a page so that it cannot be taken for anything else."""
+    return json.dumps(title, ensure_ascii=False) if title else ""
+
+
 def _check(given: dict[str, Any]) -> None:
     """See to it that what is plainly wrong starts no browser.
 
@@ -220,6 +234,8 @@ def _check(given: dict[str, Any]) -> None:
         except ValueError as error:
             text = f"{given['url'][:200]!r} is not opened: {error}."
             raise ToolError(text, code=errors.E_ADDRESS, hint="Name an http:// or https:// address.") from None
+    if given["action"] == "upload" and not given["path"]:
+        raise ToolError("upload needs a path.", code=errors.E_BAD_ARGS, hint="Name a file of the workspace.")
     if (
         given["action"] == "screenshot"
         and given["path"]

@@ -230,7 +230,12 @@ def _pythons() -> list[str]:
     import sysconfig
 
     base = sysconfig.get_paths()
-    return sorted({_FOLDER, interpreter(), sys.base_prefix, sys.prefix, base["stdlib"], base["platstdlib"]})
+    own = {_FOLDER, interpreter(), sys.base_prefix, sys.prefix, base["stdlib"], base["platstdlib"]}
+    # What is worked on lies beside them: the workers of plugins are imported from there.
+    temp = os.path.realpath("/tmp") + "/"
+    return sorted(
+        own | {path for path in map(os.path.realpath, filter(os.path.isabs, sys.path)) if path.startswith(temp)}
+    )
 
 
 def _between(path: str, roots: tuple[str, ...]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hilum import Tool, hookimpl
 
 from hilum_web.addresses import METADATA, PUBLIC, Reach
-from hilum_web.connecting import AddressRefused, HostUnknown, UrlUnread, checked, open_client
+from hilum_web.connecting import AddressRefused, HostUnknown, UrlUnread, checked, located, open_client
 from hilum_web.half import Web
 from hilum_web.reading import web_fetch
 from hilum_web.searching import web_search
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METADATA", "PUBLIC", "AddressRefused", "HostUnknown", "Reach", "Target", "UrlUnread", "Verdict", "Web", "WebSettings",
-    "check_url", "checked", "open_client", "open_session", "provide_tools", "read_url", "web_fetch", "web_search",
+    "check_url", "checked", "located", "open_client", "open_session", "provide_tools", "read_url", "web_fetch", "web_search",
 ]  # fmt: skip
 
 

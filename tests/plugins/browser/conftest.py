@@ -1,7 +1,10 @@
 """Pages on loopback, and a real Chromium that many tests share."""
 
+import os
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +19,8 @@ import trio
 from hilum.messages import ToolResult
 from hilum.testing import Bench, open_bench
 
+MARK = f"{os.getpid()}-{time.time()}"
+"""In the environment of this process's browsers, to know them by."""
 needs_browser = pytest.mark.skipif(
     not (hilum_browser.has_playwright() and hilum_browser.find_chromium()),
     reason="needs Playwright (a development dependency) and Chromium (Debian: apt install chromium)",
@@ -85,10 +90,19 @@ def serving(site: Site) -> Iterator[Site]:
         server.server_close()
 
 
-@pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
+@pytest.fixture(scope="package")
+def _site() -> Iterator[Site]:
     with serving(Site()) as site:
         yield site
+
+
+@pytest.fixture
+def site(_site: Site) -> Site:
+    """A server without pages."""
+    _site.pages.clear()
+    _site.asked.clear()
+    _site.bodies.clear()
+    return _site
 
 
 @attrs.define
@@ -97,12 +111,25 @@ class Browser:
 
     bench: Bench
     token: trio.lowlevel.TrioToken
+    threads: ThreadPoolExecutor = attrs.field(factory=ThreadPoolExecutor)
 
     def __call__(self, action: str, **arguments: Any) -> ToolResult:
         async def call() -> ToolResult:
             return await self.bench.call("browser_use", action=action, **arguments)
 
         return trio.from_thread.run(call, trio_token=self.token)
+
+    def begin(self, action: str, **arguments: Any) -> "Future[ToolResult]":
+        """Begin an action in a thread of its own."""
+        return self.threads.submit(self, action, **arguments)
+
+    def run(self, what: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+        """Run something in the session's thread."""
+        return trio.from_thread.run(what, *arguments, trio_token=self.token)
+
+    def do(self, what: Callable[[], Any]) -> Any:
+        """Have something done in the session's thread."""
+        return trio.from_thread.run_sync(what, trio_token=self.token)
 
     def text(self, action: str, **arguments: Any) -> str:
         """What the action says; it must succeed."""
@@ -116,19 +143,25 @@ class Browser:
 
 
 PLUGINS = (hilum_files, hilum_guard, hilum_browser)
+ENVIRONMENT = {"BROWSER_TEST_MARK": MARK}
 SETTINGS = {"browser": {"timeout": 1.0, "page_timeout": 3.0, "max_download": 1, "hosts": ["listed.test:80"]}}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One browser for a module, in the sandbox of this system."""
+    """One session for all tests, in the sandbox of this system; its browser is left running, for the next test."""
+    with browsing(tmp_path_factory.mktemp("bench"), *PLUGINS, settings=SETTINGS, environ=ENVIRONMENT) as browser:
+        yield browser
+
+
+@contextmanager
+def browsing(folder: Path, *plugins: object, **options: Any) -> Iterator[Browser]:
+    """A session in a thread of its own."""
     opened: list[Browser] = []
     ready, stop = threading.Event(), trio.Event()
 
     async def hold() -> None:
-        async with open_bench(
-            *PLUGINS, settings=SETTINGS, folder=tmp_path_factory.mktemp("bench"), patience=90
-        ) as bench:
+        async with open_bench(*plugins, folder=folder, patience=90, **options) as bench:
             opened.append(Browser(bench, trio.lowlevel.current_trio_token()))
             ready.set()
             await stop.wait()
@@ -142,6 +175,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     thread = threading.Thread(target=run)
     thread.start()
     ready.wait(60)
-    yield opened[0]
-    opened[0].token.run_sync_soon(stop.set)
-    thread.join()
+    try:
+        yield opened[0]
+    finally:
+        opened[0].token.run_sync_soon(stop.set)
+        thread.join()
+        opened[0].threads.shutdown()

@@ -67,21 +67,21 @@ def test_neither_a_redirect_nor_a_script_gets_round_it(browser: Browser, site: S
     assert (result.code, bad in result.text) == ("E_ADDRESS", True)
     script = f"""
         const ends = [];
-        const note = (what) => {{ ends.push(what); document.title = ends.sort().join() }};
+        const note = (what) => {{ ends.push(what); document.title = ends.sort().join(); p.textContent = ends.length }};
         fetch('http://{bad}/').then(() => note('fetched'), () => note('fetch failed'));
         fetch('http://rebound.test:{site.port}/').then(() => note('fetched'), () => note('rebound failed'));
         const socket = new WebSocket('ws://{bad}/');
         socket.onopen = () => note('open'); socket.onerror = () => note('socket failed');
         const image = new Image(); image.onload = () => note('image'); image.onerror = () => note('image failed');
         image.src = 'http://{bad}/x.png';
-        setTimeout(() => location = 'http://{bad}/go', 1500);
+        p.onclick = () => setTimeout(() => location = 'http://{bad}/go', 10);
     """
-    site.pages["/try"] = f"<body><iframe src='http://{bad}/'></iframe><script>{script}</script>"
+    site.pages["/try"] = f"<body><p id=p></p><iframe src='http://{bad}/'></iframe><script>{script}</script>"
     browser.text("navigate", url=site.url("/try"))
-    browser.text("wait", waitMs=500)
-    assert "Page: fetch failed,image failed,rebound failed,socket failed" in browser.text("hover", selector="body")
+    browser.text("wait", text="4", waitMs=10_000)
+    assert ', "fetch failed,image failed,rebound failed,socket failed"' in browser.text("hover", selector="body")
     assert f"failed: GET http://{bad}/" in browser.text("console")
-    said = browser.text("wait", waitMs=2000)
+    said = browser.text("click", selector="#p") + browser.text("wait", waitMs=1000)
     assert "could not be loaded" in said
     assert "the metadata service of a cloud" in said
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from hilum.messages import Image
 
-from .conftest import HTML, Browser, Site, needs_browser
+from .conftest import Browser, Site, needs_browser
 
 pytestmark = needs_browser
 
@@ -21,7 +21,6 @@ FORM = """<!doctype html><title>Order</title><h1>Order</h1>
 @pytest.fixture(autouse=True)
 def pages(site: Site) -> None:
     site.pages |= {"/": FORM, "/second": "<title>Second</title><h1>Second page</h1>"}
-    site.asked.clear()
 
 
 def ref(outline: str, what: str) -> str:
@@ -36,7 +35,7 @@ def test_a_form_is_filled_by_the_refs_of_a_snapshot(browser: Browser, site: Site
     outline = browser.text("snapshot")
     browser.text("type", selector=ref(outline, 'textbox "Name"'), text="Ann")
     browser.text("select", selector=ref(outline, "combobox"), text="Large")
-    assert "Page: Order" in browser.text("click", selector=ref(outline, 'button "Send"'))
+    assert ', "Order"' in browser.text("click", selector=ref(outline, 'button "Send"'))
     assert "Thanks, Ann, l" in browser.text("get_text")
     assert browser.text("get_text", selector="output") == "Thanks, Ann, l"
 
@@ -55,9 +54,9 @@ def test_keys_and_the_pointer(browser: Browser, site: Site) -> None:
 
 def test_pages_back_and_forward(browser: Browser, site: Site) -> None:
     browser.text("navigate", url=site.url())
-    assert "Page: Second" in browser.text("click", selector="text=On")
-    assert "Page: Order" in browser.text("back")
-    assert "Page: Second" in browser.text("forward")
+    assert ', "Second"' in browser.text("click", selector="text=On")
+    assert ', "Order"' in browser.text("back")
+    assert ', "Second"' in browser.text("forward")
     assert "HTTP 200" in browser.text("reload")
     assert "no page to go forward to" in browser.text("forward")
 
@@ -66,10 +65,10 @@ def test_a_new_tab_is_told_and_tabs_are_switched_and_closed(browser: Browser, si
     browser.text("navigate", url=site.url())
     said = browser.text("click", selector="text=New")
     assert "A new tab was opened" in said
-    assert "Page: Second" in said
+    assert ', "Second"' in said
     listed = browser.text("tabs").splitlines()
-    assert listed[0].startswith("  1. Order")
-    assert listed[1].startswith("* 2. Second")
+    assert listed[0] == f'  1. {site.url()} "Order"'
+    assert listed[1] == f'* 2. {site.url("/second")} "Second"'
     assert "Order" in browser.text("get_text", tab=1)
     assert "HTTP 404" in browser.text("navigate", url=site.url("/none"), tab=2)
     assert "closed" in browser.text("close", tab=2)
@@ -189,7 +188,7 @@ def test_elements_that_cannot_be_used_say_why(browser: Browser, site: Site) -> N
         <button id=b>under</button><div style="position:fixed;inset:0"></div>"""
     browser.text("navigate", url=site.url("/hard"))
     for selector, code, why in (
-        ("#none", "E_NOT_FOUND", "snapshot"),
+        ("#zzz", "E_NOT_FOUND", "snapshot"),
         ("e999", "E_NOT_FOUND", "new snapshot"),
         ("p", "E_MULTIPLE_MATCHES", "2 elements"),
         ("text=hid", "E_TIMEOUT", "not visible"),
@@ -235,19 +234,53 @@ def test_a_page_gets_neither_files_nor_scripts_of_the_program(browser: Browser, 
     script = "location = 'file:///etc/passwd'; document.title = [typeof process, typeof require].join()"
     site.pages["/escape"] = f"<a href='file:///etc/passwd'>f</a><script>{script}</script>"
     said = browser.text("navigate", url=site.url("/escape"))
-    assert "Page: undefined,undefined" in said
+    assert ', "undefined,undefined"' in said
     assert "root:" not in browser.text("get_text")
     assert site.url("/escape") in browser.text("click", selector="a")
 
 
-def test_cookies_last_as_long_as_the_browser(browser: Browser, site: Site) -> None:
-    site.pages["/in"] = lambda _: (200, {**HTML, "set-cookie": "login=yes"}, b"in")
-    site.pages["/who"] = "<script>document.write('cookie: ' + document.cookie)</script>"
-    browser.text("navigate", url=site.url("/in"))
-    browser.text("navigate", url=site.url("/who"))
-    assert browser.text("get_text") == "cookie: login=yes"
-    assert "closed" in browser.text("close")
-    assert browser("get_text").code == "E_BAD_ARGS"
-    assert browser.text("close") == "No browser was open."
-    browser.text("navigate", url=site.url("/who"))
-    assert browser.text("get_text") == "cookie:"
+def test_files_of_the_workspace_are_given_to_a_page(browser: Browser, site: Site) -> None:
+    """To a field for files, or to what opens one; never from outside the workspace."""
+    (browser.workspace / "data.csv").write_text("a,b\n")
+    site.pages["/up"] = """<input type=file id=f hidden><button onclick="f.click()">Choose</button><p id=p></p><script>
+        f.onchange = async () => p.textContent = f.files[0].name + ': ' + await f.files[0].text() + f.files[0].type</script>"""
+    for selector in ("#f", "button"):
+        browser.text("navigate", url=site.url("/up"))
+        assert "data.csv, 4 bytes" in browser.text("upload", selector=selector, path="data.csv")
+        assert browser.text("get_text", selector="#p") == "data.csv: a,b text/csv"
+    assert browser("upload", selector="#f").code == "E_BAD_ARGS"
+    assert browser("upload", selector="#f", path="none.csv").code == "E_FILE_NOT_FOUND"
+    assert browser("upload", selector="#f", path="/etc/passwd").code == "E_PATH_TRAVERSAL"
+    assert browser("upload", selector="p", path="data.csv").code in ("E_TIMEOUT", "E_BAD_ARGS")
+
+
+def test_a_selector_that_fits_nothing_names_near_ones(browser: Browser, site: Site) -> None:
+    browser.text("navigate", url=site.url())
+    site.pages["/near"] = "<button id=submit-order>Order</button><input name=customer><a href=/>Go home</a>"
+    browser.text("navigate", url=site.url("/near"))
+    for selector, near in (
+        ("#submitorder", "Near to it: #submit-order"),
+        ("input[name=custmer]", 'input[name="customer"]'),
+        ("text=Go hom!", 'a:has-text("Go home")'),
+    ):
+        result = browser("click", selector=selector)
+        assert (result.code, near in result.text) == ("E_NOT_FOUND", True), result.text
+        browser.text("hover", selector=near.removeprefix("Near to it: "))
+
+
+def test_requests_are_listed_once(browser: Browser, site: Site) -> None:
+    site.pages["/asks"] = "<script>fetch('/second'); fetch('/none')</script>"
+    browser.text("navigate", url=site.url("/asks"))
+    browser.text("wait_idle", waitMs=5000)
+    said = browser.text("network")
+    assert f"200 GET {site.url('/asks')} (document)" in said
+    assert f"200 GET {site.url('/second')} (fetch)" in said
+    assert f"404 GET {site.url('/none')} (fetch)" in said
+    assert browser.text("network") == "Nothing new."
+
+
+def test_a_dialog_that_wants_a_text(browser: Browser, site: Site) -> None:
+    site.pages["/prompt"] = "<button onclick=\"document.title = prompt('Name?')\">x</button>"
+    browser.text("navigate", url=site.url("/prompt"))
+    assert ', "Ann"' in browser.text("click", selector="button", accept=True, text="Ann")
+    assert "dismissed" in browser.text("click", selector="button", text="Ann")

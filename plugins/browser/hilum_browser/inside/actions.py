@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from .failures import SNAPSHOT, Failed, first_line, network, of_element, site
-from .tabs import Tab, Tabs
+from .going import LOADED, Going
+from .near import near
+from .tabs import ALIVE, Tab, Tabs
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Download, Locator
+    from playwright.async_api import BrowserContext, Locator
 
-LOADED = 10.0
-"""Seconds to wait for everything in a page, once it has begun to come."""
 SETTLE = 3.0
-PICTURE = 15.0
+READ = 15.0
+"""Seconds for an outline, a text or a screenshot of a large page."""
+MORE = 5.0
+"""Seconds beyond all others that an action may take, before its page is thought to be busy for ever."""
 MOST_PICTURE = 20_000_000
 _REF = re.compile(r"(?:aria-ref=|ref=|@)?((?:f\d+)?e\d+)")
 # No argument of another action is looked at for these.
@@ -33,13 +37,21 @@ class Actions:
         page_seconds: How long a page may take to begin to come.
         most_text: Characters of a page's text to give.
         most_download: Bytes of a download.
+        folder: Where downloads are put.
     """
 
     def __init__(
-        self, context: BrowserContext, seconds: float, page_seconds: float, most_text: int, most_download: int
+        self,
+        context: BrowserContext,
+        seconds: float,
+        page_seconds: float,
+        most_text: int,
+        most_download: int,
+        folder: str,
     ) -> None:
         self._context, self._seconds, self._page_seconds = context, seconds, page_seconds
-        self._most_text, self._most_download = most_text, most_download
+        self._going = Going(page_seconds)
+        self._most_text, self._most_download, self._folder = most_text, most_download, folder
         self._agents: dict[str, Tabs] = {}
 
     async def do(self, agent: str, action: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -59,55 +71,96 @@ class Actions:
         """
         from playwright.async_api import Error
 
-        tabs = self._agents.setdefault(agent, Tabs(self._context))
-        tabs.accept = given["accept"]
+        if agent not in self._agents:
+            self._agents[agent] = Tabs(self._context, self._folder, self._most_download)
+        tabs = self._agents[agent]
+        tabs.accept, tabs.answer, tabs.dialogs = given["accept"], given["text"], 0
         tab = None if action in _ABOUT_NO_PAGE else tabs.at(given["tab"])
-        if tab is not None:
-            tab.failed = None
-            await self._refuse_old_ref(tab, given["selector"])
         try:
-            method: Callable[..., Awaitable[dict[str, Any]]] = getattr(self, f"_{action}")
-            answer = await (method(tabs, given) if tab is None else method(tab, given))
-            if tabs.current is not None and action != "close":
-                page = tabs.current.page
-                answer |= {"url": page.url, "title": await _title(tabs.current), "failed": tabs.current.failed}
+            async with asyncio.timeout(self._limit(action, given)):
+                answer = await self._done(tabs, tab, action, given)
+        except TimeoutError:
+            raise await self._stuck(tabs, tab or tabs.current, action) from None
         except Error as error:
-            now = tab or tabs.current
-            raise await self._told(error, now, given) from None
+            raise await self._told(error, tabs, tab or tabs.current, action, given) from None
         finally:
             tabs.accept = False
         if tabs.current is not None and tabs.current.crashed:
-            raise Failed("crashed", f"The page {site(tabs.current.page.url)} crashed.")
-        if tabs.notes:
-            answer["notes"], tabs.notes = tabs.notes[-20:], []
+            raise self._crashed(tabs, tabs.current)
+        return answer | {"notes": tabs.told()}
+
+    async def _done(self, tabs: Tabs, tab: Tab | None, action: str, given: dict[str, Any]) -> dict[str, Any]:
+        if tab is not None:
+            if tab.asking is not None:
+                raise TimeoutError
+            await self._refuse_old_ref(tab, given["selector"])
+        method: Callable[..., Awaitable[dict[str, Any]]] = getattr(self, f"_{action}")
+        answer = await (method(tabs, given) if tab is None else method(tab, given))
+        if tabs.current is not None and action != "close":
+            page = tabs.current.page
+            answer |= {"url": page.url, "title": await _title(tabs.current), "failed": tabs.current.failed}
+            tabs.current.failed = None
         return answer
 
-    async def _told(self, error: Exception, tab: Tab | None, given: dict[str, Any]) -> Failed:
+    def _limit(self, action: str, given: dict[str, Any]) -> float:
+        if action in ("navigate", "back", "forward", "reload"):
+            return MORE + self._page_seconds + LOADED
+        if action == "download":
+            return MORE + 2 * self._seconds + SETTLE + self._page_seconds
+        return float(MORE + self._seconds + READ + given["waitMs"] / 1000)
+
+    async def _stuck(self, tabs: Tabs, tab: Tab | None, action: str) -> Failed:
+        """Say why a page did not do something in time. One that never will is closed."""
+        where = site(tab.page.url) if tab else "The page"
+        if tab is None or (tab.asking is None and await tab.alive()):
+            text = f"{where} did not finish {action} in time: it is too large, or has too much to do."
+            return Failed("E_TIMEOUT", text, "Name a part of it with selector, or wait for it.")
+        return self._closed(tabs, tab)
+
+    def _closed(self, tabs: Tabs, tab: Tab) -> Failed:
+        """Close a page that will never do anything any more."""
+        where = site(tab.page.url)
+        tabs.forget(tab)
+        tabs.drop(tab.page)
+        why = "is busy with a script that does not end" if tab.asking is None else "asks in one dialog after the other"
+        return Failed("E_TIMEOUT", f"{where} {why}, so its tab was closed.", "Mend the page, or navigate elsewhere.")
+
+    def _crashed(self, tabs: Tabs, tab: Tab) -> Failed:
+        tabs.forget(tab)
+        tabs.drop(tab.page)
+        return Failed("E_FAILED", f"The page {site(tab.page.url)} crashed, and its tab was closed.", "Navigate again.")
+
+    async def _told(self, error: Exception, tabs: Tabs, tab: Tab | None, action: str, given: dict[str, Any]) -> Failed:
         """Say what an error of Playwright's means."""
-        from playwright.async_api import Error, TimeoutError
+        from playwright.async_api import Error
+        from playwright.async_api import TimeoutError as TooSlow
 
         message, where = str(error), site(tab.page.url) if tab else "the page"
-        if (
-            (tab is not None and tab.crashed)
-            or "Target crashed" in message
-            or re.search("(has been|[Cc]onnection) closed", message)
-        ):
-            return Failed("crashed", f"The browser, or the page {where} in it, crashed or was closed.")
+        if tab is not None and (tab.crashed or "Target crashed" in message):
+            return self._crashed(tabs, tab)
+        browser = self._context.browser
+        if "has been closed" in message and tab not in tabs.all and browser is not None and browser.is_connected():
+            return Failed("E_FAILED", f"The page {where} was closed meanwhile.", "List the tabs, or navigate again.")
+        if re.search("(has been|[Cc]onnection) closed", message):
+            return Failed("crashed", "The browser crashed or was closed.")
         if "net::ERR_" in message:
             return network(tab.failed[0] if tab and tab.failed else given["url"], message)
         if "Unknown key" in message:
             return Failed(
                 "E_BAD_ARGS", f"{first_line(message)}.", "Keys are named as Enter, Escape, ArrowDown, Control+A."
             )
-        found = -1
-        if isinstance(error, TimeoutError):
-            found = 1
-            if tab is not None and given["selector"]:
-                try:
-                    found = await self._element(tab, given["selector"]).count()
-                except Error:
-                    found = -1
-        return of_element(message, given["selector"], found, where, self._seconds)
+        found, names = -1, []
+        if isinstance(error, TooSlow) and tab is not None:
+            if not given["selector"] or tab.asking is not None:
+                return await self._stuck(tabs, tab, action)
+            try:
+                found = await asyncio.wait_for(self._element(tab, given["selector"]).count(), ALIVE)
+                names = [] if found else await near(tab.page, given["selector"])
+            except TimeoutError:
+                return self._closed(tabs, tab)
+            except Error:
+                found = -1
+        return of_element(message, given["selector"], found, where, self._seconds, names)
 
     def _element(self, tab: Tab, selector: str) -> Locator:
         ref = _REF.fullmatch(selector)
@@ -132,60 +185,29 @@ class Actions:
 
     async def _navigate(self, tabs: Tabs, given: dict[str, Any]) -> dict[str, Any]:
         tab = tabs.at(given["tab"]) if given["tab"] else await tabs.open()
-        return await self._go(
-            tab, lambda seconds: tab.page.goto(given["url"], wait_until="commit", timeout=seconds), given
-        )
+        if tab.asking is not None or not await tab.alive():
+            tabs.forget(tab)
+            tabs.drop(tab.page)
+            tab = await tabs.new()
+        return await self._going.to(tab, given["url"])
 
     async def _back(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
-        return await self._go(tab, lambda seconds: tab.page.go_back(wait_until="commit", timeout=seconds), given)
+        return await self._going.back(tab)
 
     async def _forward(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
-        return await self._go(tab, lambda seconds: tab.page.go_forward(wait_until="commit", timeout=seconds), given)
+        return await self._going.forward(tab)
 
     async def _reload(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
-        return await self._go(tab, lambda seconds: tab.page.reload(wait_until="commit", timeout=seconds), given)
-
-    async def _go(self, tab: Tab, move: Callable[[float], Awaitable[Any]], given: dict[str, Any]) -> dict[str, Any]:
-        from playwright.async_api import Error, TimeoutError
-
-        await tab.error_page()  # of a page that could not be loaded before
-        tab.failed = None
-        before = tab.page.url
-        try:
-            try:
-                response = await move(1000 * self._page_seconds)
-            except Error as error:
-                if 'interrupted by another navigation to "chrome-error:' not in str(error):
-                    raise
-                await tab.page.wait_for_url(_no_error_page, wait_until="commit", timeout=1000 * self._page_seconds)
-                response = tab.answer
-        except TimeoutError:
-            if tab.failed is not None:
-                raise network(*tab.failed) from None
-            to = site(given["url"] or before)
-            message = f"{to} did not answer within {self._page_seconds:g} s."
-            raise Failed("E_TIMEOUT", message, "Is its server well? Try again, or look at its log.") from None
-        except Error as error:
-            if "Download is starting" in str(error):
-                return {"text": "There is no page there, but a file."}
-            await tab.error_page()
-            raise
-        if response is None and given["action"] in ("back", "forward") and tab.page.url == before:
-            return {"text": f"There is no page to go {given['action']} to."}
-        note = ""
-        try:
-            await tab.page.wait_for_load_state("load", timeout=1000 * LOADED)
-        except TimeoutError:
-            note = f" It is still loading after {LOADED:g} s."
-        status = f"HTTP {response.status}" if response is not None else "no request was needed"
-        return {"text": f"Loaded, {status}.{note}", "status": response.status if response is not None else 0}
+        return await self._going.reload(tab)
 
     async def _tabs(self, tabs: Tabs, given: dict[str, Any]) -> dict[str, Any]:
         if given["tab"]:
             await tabs.at(given["tab"]).page.bring_to_front()
+        listed = [*tabs.all]  # pages open and close meanwhile
+        titles = await asyncio.gather(*map(_title, listed))
         lines = [
-            f"{'*' if tab is tabs.current else ' '} {number}. {await _title(tab)} {tab.page.url[:500]}"
-            for number, tab in enumerate(tabs.all, 1)
+            f"{'*' if tab is tabs.current else ' '} {number}. {tab.page.url[:500]} {json.dumps(title, ensure_ascii=False)}"
+            for number, (tab, title) in enumerate(zip(listed, titles, strict=True), 1)
         ]
         return {"text": "\n".join(lines) or "No page is open."}
 
@@ -250,12 +272,28 @@ class Actions:
         if given["selector"]:
             text = await self._element(tab, given["selector"]).aria_snapshot(mode="ai", timeout=self._patience)
         else:
-            text = await tab.page.aria_snapshot(mode="ai", timeout=self._patience)
-        return self._cut(text or "The page is empty.", "Name a part of it with selector to see that alone.")
+            text = await self._outline(tab)
+        if given["text"] and not (text := _holding(text, given["text"])):
+            text = f"Nothing in the outline holds {given['text']!r}."
+        hint = "Name a part of it with selector, or what to look for with text."
+        return self._cut(text or "The page is empty.", hint)
+
+    async def _outline(self, tab: Tab) -> str:
+        from playwright.async_api import TimeoutError
+
+        # One with an address that no page may have never answers.
+        silent = not all(frame.url.startswith("http") for frame in tab.page.frames)
+        try:
+            return await tab.page.aria_snapshot(mode="ai", timeout=self._patience if silent else 1000 * READ)
+        except TimeoutError:
+            if not silent:
+                raise
+        outline = await tab.page.aria_snapshot(timeout=1000 * READ)
+        return f"[Without references, as frames in the page do not answer. Use CSS.]\n{outline}"
 
     async def _get_text(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         element = self._element(tab, given["selector"] or "body")
-        text = await element.first.inner_text(timeout=self._patience)
+        text = await element.first.inner_text(timeout=self._patience if given["selector"] else 1000 * READ)
         answer = self._cut(text, "Name a part of it with selector to read that alone.")
         if given["selector"] and (count := await element.count()) > 1:
             answer["text"] += f"\n[the first of {count} elements that match]"
@@ -271,7 +309,7 @@ class Actions:
         if given["selector"]:
             blob = await self._element(tab, given["selector"]).screenshot(type=kind, timeout=self._patience)
         else:
-            blob = await tab.page.screenshot(type=kind, full_page=given["full"], timeout=1000 * PICTURE)
+            blob = await tab.page.screenshot(type=kind, full_page=given["full"], timeout=1000 * READ)
         if len(blob) > MOST_PICTURE:
             text = f"The screenshot of {site(tab.page.url)} is larger than {MOST_PICTURE // 1_000_000} MB."
             raise Failed("E_TOO_LARGE", text, "Take it of a part, by selector, or without full.")
@@ -279,9 +317,10 @@ class Actions:
 
     async def _console(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         await asyncio.sleep(0.05)  # what was just written is on its way
-        lines = [*tab.log]
-        tab.log.clear()
-        return self._cut("\n".join(lines) or "Nothing new.", "These were the oldest.")
+        return self._cut(tab.read(tab.log) or "Nothing new.", "These were the oldest.")
+
+    async def _network(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
+        return self._cut(tab.read(tab.requests) or "Nothing new.", "These were the oldest.")
 
     async def _wait(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         from playwright.async_api import TimeoutError
@@ -316,42 +355,57 @@ class Actions:
     # --- files --------------------------------------------------------------------------------------------------------
 
     async def _download(self, tabs: Tabs, given: dict[str, Any]) -> dict[str, Any]:
-        if given["selector"]:
-            tab = tabs.at(given["tab"])
-            await self._element(tab, given["selector"]).click(timeout=self._patience)
-            await tab.settle(SETTLE)
-        until = time.monotonic() + self._seconds
-        while not tabs.downloads and given["selector"] and time.monotonic() < until:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+        tabs.downloads.awaited = True
+        try:
+            if given["selector"]:
+                tab = tabs.at(given["tab"])
+                await self._element(tab, given["selector"]).click(timeout=self._patience)
+                await tab.settle(SETTLE)
+            until = time.monotonic() + self._seconds
+            while not tabs.downloads and given["selector"] and time.monotonic() < until:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        finally:
+            tabs.downloads.awaited = False
         if not tabs.downloads:
             text = "No page has given a file to download."
             raise Failed("E_NOT_FOUND", text, "Name the element to click for it in selector.")
-        tabs.notes = [note for note in tabs.notes if "file to download" not in note]
-        return await self._file(tabs.downloads.pop())
+        name, data = await tabs.downloads.take(self._page_seconds)
+        return {"text": "", "blob": data, "name": name}
 
-    async def _file(self, download: Download) -> dict[str, Any]:
-        name = download.suggested_filename[:200]
+    async def _upload(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
+        from playwright.async_api import Error, FilePayload
+
+        file = FilePayload(name=given["name"], mimeType=given["kind"], buffer=given["blob"])
+        element = self._needed(tab, given, "upload")
         try:
-            path = await asyncio.wait_for(download.path(), self._page_seconds)
-        except TimeoutError:
-            await download.cancel()
-            text = f"{name!r} from {site(download.url)} did not come within {self._page_seconds:g} s."
-            raise Failed("E_TIMEOUT", text, "Get it in another way, for example by a command.") from None
-        try:
-            if (size := path.stat().st_size) > self._most_download:
-                text = f"{name!r} from {site(download.url)} has {size / 1e6:.1f} MB: more than browser.max_download."
-                raise Failed("E_TOO_LARGE", text, "Get it in another way, for example by a command.")
-            return {"text": "", "blob": await asyncio.to_thread(path.read_bytes), "name": name}
-        finally:
-            await download.delete()
+            await element.set_input_files(file, timeout=self._patience)
+        except Error as error:
+            if "not an HTMLInputElement" not in str(error):
+                raise
+            async with tab.page.expect_file_chooser(timeout=self._patience) as chooser:
+                await element.click(timeout=self._patience)
+            await (await chooser.value).set_files(file)
+        await tab.settle(SETTLE)
+        return {"text": f"Given to the page: {given['name']}, {len(given['blob']):,} bytes."}
 
 
-def _no_error_page(url: str) -> bool:
-    return not url.startswith("chrome-error:")
+def _holding(outline: str, wanted: str) -> str:
+    """Give the lines of an outline that hold a text, with those that they are in."""
+    kept: dict[int, str] = {}
+    above: list[tuple[int, int, str]] = []
+    for number, line in enumerate(outline.split("\n")):
+        depth = len(line) - len(line.lstrip())
+        above = [each for each in above if each[1] < depth]
+        above.append((number, depth, line))
+        if wanted.lower() in line.lower():
+            kept |= {at: text for at, _, text in above}
+    return "\n".join(kept[at] for at in sorted(kept))
 
 
 async def _title(tab: Tab) -> str:
+    from playwright.async_api import Error
+
     try:
-        return (await asyncio.wait_for(tab.page.title(), 2))[:200]
-    except TimeoutError:
+        return " ".join((await asyncio.wait_for(tab.page.title(), 2))[:200].split())
+    except (Error, TimeoutError):
         return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 SNAPSHOT = "Take a snapshot to see what is there."
@@ -79,7 +80,9 @@ def first_line(message: str) -> str:
     return re.sub(r"^[A-Z]\w+\.\w+: ", "", line)[:300].rstrip(".?! ")
 
 
-def of_element(message: str, selector: str, found: int, where: str, seconds: float) -> Failed:
+def of_element(
+    message: str, selector: str, found: int, where: str, seconds: float, names: Sequence[str] = ()
+) -> Failed:
     """Say why nothing could be done with an element.
 
     Args:
@@ -88,12 +91,14 @@ def of_element(message: str, selector: str, found: int, where: str, seconds: flo
         found: How many elements are there, if it was a time limit; else -1.
         where: The page.
         seconds: How long was waited.
+        names: Selectors of elements with names near to it.
     """
     if many := re.search(r"strict mode violation.*? resolved to (\d+) elements", message, re.DOTALL):
         text = f"{selector!r} matches {many[1]} elements on {where}."
         return Failed("E_MULTIPLE_MATCHES", text, "Name one: by a ref of a snapshot, or with >> nth=0 after it.")
     if found == 0 or "No element found" in message or re.search(r"[Rr]ef\b.{0,40}not found", message):
-        return Failed("E_NOT_FOUND", f"No element {selector!r} is on {where}.", SNAPSHOT)
+        hint = f"Near to it: {', '.join(names)}." if names else SNAPSHOT
+        return Failed("E_NOT_FOUND", f"No element {selector!r} is on {where}.", hint)
     if found > 0:
         why = next((said for mark, said in _STATES.items() if mark in message), "cannot be used")
         hint = "Wait for it, or deal with what is in the way first."

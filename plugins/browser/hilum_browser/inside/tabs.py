@@ -6,14 +6,19 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
+from .downloads import Downloads
 from .failures import Failed
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, ConsoleMessage, Dialog, Download, Frame, Page, Request, Response
+    from playwright.async_api import BrowserContext, ConsoleMessage, Dialog, Frame, Page, Request, Response
 
 LONGEST_LINE = 500
 MOST_LINES = 200
+MOST_HEARD = 1000
 MOST_TABS = 20
+MOST_DIALOGS = 20
+MOST_NOTES = 10
+ALIVE = 4.0
 
 
 class Tab:
@@ -22,19 +27,24 @@ class Tab:
     Attributes:
         page: The page.
         log: Console, errors and failed requests, since they were read last.
+        requests: What was asked for, since it was read last.
         loading: The navigation of the whole page that is under way.
-        failed: The page that could not be loaded, and why, since the last action began.
+        failed: The page that could not be loaded, and why, if that has not been told.
         answer: What the server said for the whole page, last.
         crashed: Whether its process has died.
+        asking: A dialog that was left open, as the page asks in one after the other.
     """
 
     def __init__(self, page: Page, tabs: Tabs) -> None:
         self.page, self._tabs = page, tabs
         self.log: deque[str] = deque(maxlen=MOST_LINES)
+        self.requests: deque[str] = deque(maxlen=MOST_LINES)
+        self._heard = 0
         self.loading: Request | None = None
         self.failed: tuple[str, str] | None = None
         self.answer: Response | None = None
         self.crashed = False
+        self.asking: Dialog | None = None
         self._error_page = asyncio.Event()
         self._error_page.set()
         page.on("framenavigated", self._navigated)
@@ -45,7 +55,7 @@ class Tab:
         page.on("requestfailed", self._request_failed)
         page.on("requestfinished", self._loaded)
         page.on("dialog", self._dialog)
-        page.on("download", self._download)
+        page.on("download", tabs.downloads.add)
         page.on("popup", self._popup)
         page.on("crash", self._crash)
         page.on("close", lambda _: tabs.forget(self))
@@ -71,10 +81,49 @@ class Tab:
         except TimeoutError:
             pass
 
+    async def stop(self) -> None:
+        """Give up a page that does not come: its answer would come into what is done next."""
+        from playwright.async_api import Error
+
+        try:
+            async with asyncio.timeout(ALIVE):
+                session = await self.page.context.new_cdp_session(self.page)
+                await session.send("Page.stopLoading")
+                await session.detach()
+        except (Error, TimeoutError):  # what is done next finds out
+            pass
+
+    async def alive(self) -> bool:
+        """Whether its scripts let it answer at all."""
+        from playwright.async_api import Error
+
+        try:
+            await asyncio.wait_for(self.page.evaluate("1"), ALIVE)
+        except TimeoutError:
+            return False
+        except Error:  # it is just being replaced by another
+            return True
+        return True
+
+    def read(self, lines: deque[str]) -> str:
+        """Give the lines of a list, and empty it."""
+        text = "\n".join(lines)
+        lines.clear()
+        if lines is self.log:
+            if self._heard >= MOST_HEARD:
+                self.page.on("console", self._console)
+            self._heard = 0
+        return text
+
     def _say(self, line: str) -> None:
-        self.log.append(line[:LONGEST_LINE])
+        self.log.append("\n    ".join(line[:LONGEST_LINE].splitlines()))  # no line begins but ours
 
     def _console(self, message: ConsoleMessage) -> None:
+        self._heard += 1
+        if self._heard >= MOST_HEARD:
+            self.page.remove_listener("console", self._console)
+            self._say(f"[after {MOST_HEARD:,} messages none is listened to, until these are read]")
+            return
         where = message.location
         place = f" ({where['url'][:200]}:{where['lineNumber'] + 1})" if where.get("url") else ""
         self._say(f"{message.type}: {message.text}{place}")
@@ -87,8 +136,10 @@ class Tab:
             self.loading = request
 
     def _response(self, response: Response) -> None:
+        line = f"{response.status} {response.request.method} {response.url}"
+        self.requests.append(f"{line[:LONGEST_LINE]} ({response.request.resource_type})")
         if response.status >= 400:
-            self._say(f"{response.status} {response.request.method} {response.url}")
+            self._say(line)
         if self._whole(response.request):
             self.loading, self.answer = None, response
 
@@ -104,7 +155,9 @@ class Tab:
         self._loaded(request)
         why = request.failure or ""
         if "ERR_ABORTED" not in why:
-            self._say(f"failed: {request.method} {request.url}: {why}")
+            line = f"failed: {request.method} {request.url[:LONGEST_LINE]}: {why}"
+            self._say(line)
+            self.requests.append(line)
             if self._whole(request):
                 self.failed = (request.url, why)
                 self._error_page.clear()
@@ -112,24 +165,26 @@ class Tab:
     async def _dialog(self, dialog: Dialog) -> None:
         from playwright.async_api import Error
 
-        yes = self._tabs.accept or dialog.type in ("alert", "beforeunload")
+        tabs = self._tabs
+        tabs.dialogs += 1
+        if tabs.dialogs > MOST_DIALOGS or self not in tabs.all:
+            self.asking = dialog
+            return
+        yes = tabs.accept or dialog.type in ("alert", "beforeunload")
         said = "accepted" if yes else "dismissed (set accept to say yes)"
-        self._tabs.notes.append(
-            f"The page asked in a dialog ({dialog.type}): {dialog.message[:LONGEST_LINE]!r}: {said}."
-        )
+        tabs.tell(f"The page asked in a dialog ({dialog.type}): {dialog.message[:LONGEST_LINE]!r}: {said}.")
         try:
-            await (dialog.accept() if yes else dialog.dismiss())
+            await (dialog.accept(tabs.answer if dialog.type == "prompt" else None) if yes else dialog.dismiss())
         except Error:  # the page is gone
             pass
 
-    def _download(self, download: Download) -> None:
-        self._tabs.downloads.append(download)
-        name = download.suggested_filename[:200]
-        self._tabs.notes.append(f"The page gave a file to download: {name!r}. Save it with download and a path.")
-
     def _popup(self, page: Page) -> None:
+        if len(self._tabs.all) >= MOST_TABS:
+            self._tabs.tell(f"{MOST_TABS} tabs are open, so a new one was closed at once.")
+            self._tabs.drop(page)
+            return
         self._tabs.add(page)
-        self._tabs.notes.append(f"A new tab was opened, which is now the current one ({len(self._tabs.all)}).")
+        self._tabs.tell(f"A new tab was opened, which is now the current one ({len(self._tabs.all)}).")
 
     def _crash(self, _: Page) -> None:
         self.crashed = True
@@ -139,24 +194,45 @@ class Tab:
 class Tabs:
     """The tabs of one agent.
 
+    Args:
+        context: The browser's profile.
+        folder: Where downloads are put.
+        most_download: Bytes that one may have.
+
     Attributes:
         all: The tabs, in the order they were opened.
         current: The one that actions are about.
-        notes: What is to be told with the next answer.
         downloads: Files that pages gave and nobody has taken.
         accept: Whether dialogs are answered with yes.
+        answer: What is written into a dialog that wants a text.
+        dialogs: How many there were since the last action began.
         opening: Whether a page is on its way.
     """
 
-    def __init__(self, context: BrowserContext) -> None:
+    def __init__(self, context: BrowserContext, folder: str, most_download: int) -> None:
         self._context = context
         self.all: list[Tab] = []
         self.current: Tab | None = None
-        self.notes: list[str] = []
-        self.downloads: deque[Download] = deque(maxlen=20)
-        self.accept = False
+        self.downloads = Downloads(folder, most_download, self.tell)
+        self.accept, self.answer, self.dialogs = False, "", 0
         self.opening = False
+        self._notes: list[str] = []
+        self._untold = 0
+        self._dropping = set[asyncio.Future[None]]()
         context.on("request", self._request)
+
+    def tell(self, note: str) -> None:
+        """Have something told with the next answer."""
+        if len(self._notes) < MOST_NOTES:
+            self._notes.append(note)
+        else:
+            self._untold += 1
+
+    def told(self) -> list[str]:
+        """Give what is to be told; it is not told again."""
+        notes = [*self._notes, *([f"And {self._untold} more of such news."] if self._untold else [])]
+        self._notes, self._untold = [], 0
+        return notes
 
     def _request(self, request: Request) -> None:
         """Note a page that is on its way: its first request comes before it is known."""
@@ -170,18 +246,24 @@ class Tabs:
 
     async def open(self) -> Tab:
         """Give the current tab, a new one where there is none."""
-        if self.current is None:
-            return self.add(await self._context.new_page())
-        return self.current
+        return self.current if self.current is not None else await self.new()
+
+    async def new(self) -> Tab:
+        """Open a tab."""
+        return self.add(await self._context.new_page())
 
     def add(self, page: Page) -> Tab:
         """Take a page as the current tab."""
         self.opening = False
         tab = self.current = Tab(page, self)
         self.all.append(tab)
-        if len(self.all) > MOST_TABS:
-            self.notes.append(f"More than {MOST_TABS} tabs are open: close some.")
         return tab
+
+    def drop(self, page: Page) -> None:
+        """Close a page without waiting for that: it may be busy."""
+        closing = asyncio.ensure_future(_closed(page))
+        self._dropping.add(closing)
+        closing.add_done_callback(self._dropping.discard)
 
     def at(self, number: int) -> Tab:
         """Give the tab that an action is about: the current one, or by its number from 1 on, which makes it the current one."""
@@ -195,8 +277,17 @@ class Tabs:
         return self.current
 
     def forget(self, tab: Tab) -> None:
-        """Take a tab out that was closed."""
+        """Take a tab out that was closed, or is to be."""
         if tab in self.all:
             self.all.remove(tab)
         if self.current is tab:
             self.current = self.all[-1] if self.all else None
+
+
+async def _closed(page: Page) -> None:
+    from playwright.async_api import Error
+
+    try:
+        await page.close()
+    except Error:  # it is gone already
+        pass

@@ -9,6 +9,7 @@ import asyncio
 import os
 import secrets
 import sys
+import tempfile
 from typing import Any
 
 import anyio
@@ -23,6 +24,8 @@ from .proxy import Proxy
 START = 20.0
 # A page must not get round the proxy: neither by looking names up, nor by WebRTC.
 _ARGUMENTS = (
+    "--disable-quic",
+    "--autofill-server-url=http://127.0.0.1:1/",  # a port that it connects to nowhere: forms are nobody else's concern
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -92,9 +95,10 @@ async def _main(config: Config, out: int) -> None:
 async def _serve(config: Config, link: Link, commands: asyncio.Queue[dict[str, Any]], proxy: Any) -> None:
     from playwright.async_api import Error, async_playwright
 
+    folder = tempfile.mkdtemp(prefix="downloads-")
     async with async_playwright() as playwright:
         try:
-            browser, boxed = await _launch(playwright.chromium, config, proxy)
+            browser, boxed = await _launch(playwright.chromium, config, proxy, folder)
         except Error as error:
             link.say({"failed": str(error)[-4000:]})
             await asyncio.Event().wait()
@@ -104,7 +108,7 @@ async def _serve(config: Config, link: Link, commands: asyncio.Queue[dict[str, A
             viewport={"width": config.width, "height": config.height}, ignore_https_errors=config.any_certificate
         )
         limits = (config.seconds, config.page_seconds, config.most_text, config.most_download)
-        actions = Actions(context, *limits)
+        actions = Actions(context, *limits, folder)
         link.say({"ready": browser.version, "boxed": boxed})
         while True:
             command = await commands.get()
@@ -121,7 +125,7 @@ async def _serve(config: Config, link: Link, commands: asyncio.Queue[dict[str, A
             link.say({"id": command["id"], "answer": answer})
 
 
-async def _launch(chromium: Any, config: Config, proxy: Any) -> tuple[Any, bool]:
+async def _launch(chromium: Any, config: Config, proxy: Any, folder: str) -> tuple[Any, bool]:
     """Start Chromium, with its own sandbox where that works."""
     from playwright.async_api import Error
 
@@ -132,7 +136,9 @@ async def _launch(chromium: Any, config: Config, proxy: Any) -> tuple[Any, bool]
                 executable_path=config.executable,
                 chromium_sandbox=boxed,
                 proxy=proxy,
+                downloads_path=folder,
                 args=[*_ARGUMENTS],
+                ignore_default_args=["--disable-popup-blocking"],  # a page opens tabs when clicked, and not in a storm
                 env={**os.environ, "HOME": os.environ.get("TMPDIR", "/tmp")},
                 timeout=1000 * START,
             )

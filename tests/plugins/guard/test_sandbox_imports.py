@@ -1,0 +1,28 @@
+"""What hilum itself is imported from can be read in the sandbox, wherever it lies."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hilum_guard import bubblewrap
+
+
+async def test_plugins_that_lie_in_the_temporary_folder(box, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sandbox has a ``/tmp`` of its own; the parts of a plugin that run in it are needed there."""
+    if box.backend != "bubblewrap":
+        pytest.skip("only bubblewrap has a /tmp of its own")
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        for name in ("imported", "other"):
+            (Path(folder) / name).mkdir()
+            (Path(folder) / name / "file").write_text("as it was")
+        monkeypatch.setattr(sys, "path", [*sys.path, f"{folder}/imported"])
+        bubblewrap._pythons.cache_clear()
+        try:
+            done = await box.run(
+                f"cat {folder}/imported/file; echo x > {folder}/imported/file; cat {folder}/other/file"
+            )
+        finally:
+            bubblewrap._pythons.cache_clear()
+        assert done.stdout == b"as it was"
+        assert (Path(folder) / "imported" / "file").read_text() == "as it was"
