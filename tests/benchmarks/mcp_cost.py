@@ -27,7 +27,7 @@ from hilum_mcp import places
 SERVER = Path(__file__).parents[1] / "plugins" / "mcp_client" / "plain_server.py"
 KINDS = ("without", "none", "known", "new")
 BARS = {"none": 1.0, "known": 5.0, "new": 50.0}
-"""Milliseconds more than without the plugin. With no server its hook looks for files; the rest is two tables of settings."""
+"""Milliseconds more than without the plugin. With no server: its two tables of settings, and noise."""
 
 
 def write(folder: Path, servers: int) -> None:

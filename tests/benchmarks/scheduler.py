@@ -337,8 +337,8 @@ async def kills(kind: str, count: int) -> None:
     for _ in range(count):
         states += await test_crash_agents.trial(dice, kind)
     shown = ", ".join(f"{state} {number}" for state, number in states.items())
-    what = "8" if kind == "queue" else "2 in the background"
-    row(f"SIGKILL, {count} sessions of {what}", shown, "all end, none twice, none lost")
+    what = "8 agents" if kind == "queue" else "2 in background"
+    row(f"SIGKILL, {count} of {what}", shown, "all end, none twice, none lost")
 
 
 def main() -> None:

@@ -186,7 +186,8 @@ def _readings(text: str) -> Iterator[tuple[str, str, bool]]:
                 continue
             name, prompt = match["name"].casefold().rstrip("-_"), text[taken + match.start("prompt") :].strip()
             between = head[match.end("name") : match.start("prompt")]
-            if name in _NO_NAMES or not re.search(r"\w", prompt) or (head[0] == "@" and _is_code(prompt, between)):
+            addressed = head[0] == "@"
+            if not re.search(r"\w", prompt) or (_is_code(prompt, between) if addressed else name in _NO_NAMES):
                 continue
             yield name, prompt, pattern.certain
 

@@ -273,6 +273,12 @@ class Agents:
         arguments = (definition.permissions, call.name, call.arguments, self._session.workspace)
         return await trio.to_thread.run_sync(judge, *arguments)
 
+    @hookimpl(optionalhook=True)
+    async def limit_skills(self, agent: Agent) -> tuple[str, ...] | None:
+        """Show an agent the skills that its file names, and no other."""
+        definition = await self.held(agent)
+        return None if definition is None else definition.skills
+
     @hookimpl
     async def check_answer(self, agent: Agent, message: AssistantMessage) -> str | None:
         """Hold an answer to the form that the agent's file names."""

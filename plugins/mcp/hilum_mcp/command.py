@@ -30,7 +30,11 @@ def main(argv: Sequence[str]) -> int:
         raise UsageError(f"There is no folder {given}.", hint="Name an existing folder.")
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     desk = Desk(folder, sys.stdout, ask=_ask, typed=_typed) if terminal else Desk(folder, sys.stdout)
-    code = trio.run(run, words, desk)
+    code = 130  # as shells have it for what was interrupted
+    try:
+        code = trio.run(run, words, desk)
+    except* KeyboardInterrupt:  # it may come in groups, from whatever was waited for
+        print(file=sys.stderr)
     sys.stdout.flush()
     return code
 

@@ -7,6 +7,8 @@ another a moment later leads nowhere. Imported with the SDK only.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -15,6 +17,9 @@ from hilum_web import AddressRefused, Reach, checked, open_client
 from mcp.client.auth import OAuthFlowError
 
 from hilum_mcp.errors import reason_of
+
+if TYPE_CHECKING:
+    import httpx
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 MOST_BYTES, MOST_REDIRECTS, SECONDS = 1 << 20, 5, 30.0
@@ -64,6 +69,7 @@ async def send(request: httpx2.Request, reach: Reach) -> httpx2.Response:
 
     url, sent = str(request.url), await request.aread()
     headers = {name: value for name, value in request.headers.items() if name.lower() != "host"}
+    headers["accept-encoding"] = "identity"
     try:
         async with open_client(reach, timeout=SECONDS) as client:
             for _ in range(MOST_REDIRECTS):
@@ -85,12 +91,19 @@ async def send(request: httpx2.Request, reach: Reach) -> httpx2.Response:
     return httpx2.Response(response.status_code, headers=plain, content=body, request=request)
 
 
-async def _body(response: object) -> bytes:
+async def _body(response: httpx.Response) -> bytes:
+    """Read a body up to a limit, as it was sent: no compression was asked for."""
     data = bytearray()
-    async for chunk in response.aiter_bytes():  # type: ignore[attr-defined]
-        data += chunk
-        if len(data) > MOST_BYTES:
-            raise ValueError(f"It is larger than {MOST_BYTES >> 20} MB.")
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise ValueError("It is compressed, which was not asked for.")
+    async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_raw())) as chunks:
+        async for chunk in chunks:
+            data += chunk
+            if len(data) > MOST_BYTES:
+                await response.aclose()
+                with suppress(Exception):  # the generators below end when they find the connection closed
+                    await anext(chunks)
+                raise ValueError(f"It is larger than {MOST_BYTES >> 20} MB.")
     return bytes(data)
 
 

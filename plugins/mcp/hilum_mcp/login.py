@@ -97,7 +97,7 @@ async def log_in(
     server: Server,
     connect: Callable[[httpx2.Auth], Awaitable[Any]],
     show: Callable[[str], Awaitable[Any]],
-    typed: Callable[[], Awaitable[str]] | None = None,
+    typed: Callable[[Callable[[str], bool]], Awaitable[None]] | None = None,
     client_metadata_url: str = "",
     hosts: frozenset[str] = frozenset(),
 ) -> None:
@@ -107,7 +107,8 @@ async def log_in(
         server: The server, variables filled in.
         connect: Connects with what signs requests, and returns when that worked.
         show: Shows the user the address to open.
-        typed: Waits for the address at which the browser ended, where the user may type it; empty for none any more.
+        typed: Reads what the user types meanwhile; what it is given takes the address at which the browser ended, and
+            gives whether it is right.
         client_metadata_url: Where a document describes hilum as a client; empty for none.
         hosts: Hosts of the user's network that a server may name.
 
@@ -129,7 +130,7 @@ async def log_in(
             )
             async with trio.open_nursery() as nursery:
                 if typed is not None:
-                    nursery.start_soon(_take_typed, loopback, typed)
+                    nursery.start_soon(typed, lambda text: loopback.take(urlsplit(text.strip()).query))
                 await connect(provider)
                 nursery.cancel_scope.cancel()
     except* HilumError as group:
@@ -157,9 +158,3 @@ def _by_browser(server: Server, loopback: Loopback, show: Callable[[str], Awaita
         raise ToolError(f"Nobody logged in within {SECONDS:g} seconds.", code=errors.E_TIMEOUT, hint=hint)
 
     return shown, answer
-
-
-async def _take_typed(loopback: Loopback, typed: Callable[[], Awaitable[str]]) -> None:
-    """Take the address that the user pastes, where the browser runs on another machine."""
-    while text := await typed():
-        loopback.take(urlsplit(text.strip()).query or text.strip().lstrip("?"))

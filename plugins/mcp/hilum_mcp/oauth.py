@@ -113,9 +113,10 @@ class Provider(Apart, OAuthClientProvider):
     async def _steps(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         if not self._initialized:
             await self._initialize()
-        if not self.context.is_token_valid() and self.context.can_refresh_token():
+        had = self.context.current_tokens
+        if had is not None and not self.context.is_token_valid() and self.context.can_refresh_token():
             async with self._kept.alone():
-                if (attempt := await self._renewal()) is not None:
+                if (attempt := await self._renewal(had.access_token)) is not None:
                     await self._renewed((yield attempt))
         flow, renewed = super()._steps(request), False
         try:
@@ -126,7 +127,7 @@ class Provider(Apart, OAuthClientProvider):
                 if sent is request and response.status_code == 401 and not renewed and self.context.can_refresh_token():
                     renewed = True
                     async with self._kept.alone():
-                        if (attempt := await self._renewal()) is not None:
+                        if (attempt := await self._renewal(used.removeprefix("Bearer "))) is not None:
                             await self._renewed((yield attempt))
                     self._add_auth_header(request)
                     if request.headers.get("authorization", "") != used:
@@ -148,14 +149,16 @@ class Provider(Apart, OAuthClientProvider):
         finally:
             await flow.aclose()
 
-    async def _renewal(self) -> httpx2.Request | None:
-        """Give the request that renews the tokens; ``None`` where another session has renewed them meanwhile.
+    async def _renewal(self, used: str) -> httpx2.Request | None:
+        """Give the request that renews the tokens; ``None`` where another request or session has renewed them meanwhile.
 
         A server may take each renewing token once only, and end the whole log-in when it comes a second time.
+
+        Args:
+            used: The token that holds no more.
         """
-        context = self.context
-        before, tokens = context.current_tokens, await self._kept.get_tokens()
-        if before is not None and tokens is not None and tokens.access_token != before.access_token:
+        context, tokens = self.context, await self._kept.get_tokens()
+        if tokens is not None and tokens.access_token != used:
             context.current_tokens = tokens
             context.token_expiry_time = _number((await trio.to_thread.run_sync(self._kept.read)).get("until"))
             if context.is_token_valid():

@@ -16,6 +16,7 @@ import trio
 from hilum import Session, UsageError
 
 from hilum_mcp.asked import inputs_of
+from hilum_mcp.errors import reason_of
 from hilum_mcp.expansion import read_small
 from hilum_mcp.http import http_transport
 from hilum_mcp.log import Log
@@ -84,15 +85,18 @@ class Opening:
         """
         # Nothing waits for these threads when the session closes: an import takes long, and a file may be anything.
         in_thread = functools.partial(trio.to_thread.run_sync, abandon_on_cancel=True)
-        sdk = await in_thread(_load)
-        server = await in_thread(filled, self.server, self.session.workspace.root)
-        hosts = hosts_of(self.session)
-        auth = self.auth or await in_thread(auth_of, server, self.settings.client_metadata_url, hosts)
         self.log.begin()
         self.log.say(f"starts: {plain(self.server, self.server.shown())}")
         try:
+            sdk = await in_thread(_load)
+            server = await in_thread(filled, self.server, self.session.workspace.root)
+            hosts = hosts_of(self.session)
+            auth = self.auth or await in_thread(auth_of, server, self.settings.client_metadata_url, hosts)
             async with self._client(sdk, server, line, auth) as client:
                 yield client
+        except Exception as error:
+            line.why = line.why or reason_of(error)
+            raise
         finally:
             self.log.say("is closed" if not line.why else f"ended: {line.why}")
             with trio.CancelScope(shield=True):

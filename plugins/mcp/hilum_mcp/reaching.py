@@ -113,8 +113,12 @@ def may_start(entry: Entry) -> None:
     Raises:
         UsageError: It may not.
     """
-    if entry.state != "on" and not (entry.scope == "user" and entry.state == "off"):
+    if not _startable(entry):
         raise UsageError(f"The MCP server {entry.server.name} may not be started. {entry.reason}", code=errors.E_DENIED)
+
+
+def _startable(entry: Entry) -> bool:
+    return entry.state == "on" or (entry.scope == "user" and entry.state == "off")
 
 
 async def _test(argv: list[str], desk: Desk) -> int:
@@ -130,7 +134,7 @@ async def _test(argv: list[str], desk: Desk) -> int:
         desk.say(f"No server is on. {desk.prog} list shows them all.")
     results = []
     for entry in entries:
-        if not options.json:
+        if not options.json and _startable(entry):
             desk.say(f"{entry.server.name}: starts {plain(entry.server, entry.server.shown())}")
         result = await _try(entry, desk)
         results.append(result)
@@ -225,8 +229,12 @@ async def _login(argv: list[str], desk: Desk) -> int:
         offered = await once(desk, entry, lambda client: listing.ask(client), auth, limit=3_600)
         desk.say(f"{server.name} lets you in: {len(offered.tools)} tools.")
 
+    async def typed(take: Callable[[str], bool]) -> None:
+        while desk.typed is not None and (text := await desk.typed()):
+            desk.say("Thank you." if take(text) else "That is not the address at which this log-in ends. Waiting …")
+
     mine, web = await trio.to_thread.run_sync(_settings, desk)
-    await log_in(server, connect, show, desk.typed, mine.client_metadata_url, frozenset(web.hosts))
+    await log_in(server, connect, show, typed, mine.client_metadata_url, frozenset(web.hosts))
     after = await trio.to_thread.run_sync(tokens.Kept(tokens.file_of(server)).read)
     if not after.get("tokens"):
         desk.say("It asked for no log-in.")

@@ -170,6 +170,8 @@ def write_private(file: Path, text: str, *, keep_mode: bool = False) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = path.stat().st_mode & 0o7777 if keep_mode and path.exists() else 0o600
+        if path.exists():
+            os.close(os.open(path, os.O_RDWR))  # a file that may only be read is not to be replaced, either
         handle, new = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with open(handle, "w", encoding="utf-8", errors="replace", newline="\n") as stream:

@@ -119,7 +119,7 @@ class _Pipes:
         self.process, self.log, self.line, self.into, self.out = process, log, line, into, out
         self.scopes: list[trio.CancelScope] = []
         self.held = bytearray()
-        self.written, self.garbage, self.leaving = trio.Event(), 0, False
+        self.written, self.garbage, self.heard, self.leaving = trio.Event(), 0, False, False
 
     async def shielded(self, pump: Callable[[], Awaitable[None]]) -> None:
         """Run a pump until ``leave`` is over, whatever is cancelled around: a server that cannot write cannot go."""
@@ -137,6 +137,7 @@ class _Pipes:
                     while chunk := await self.process.stdout.receive_some(1 << 16):
                         for data in self._lines(bytes(chunk)):
                             if (message := self._message(data)) is not None:
+                                self.heard = True
                                 await self.into.send(message)
                         if self.out.statistics().current_buffer_used > MOST_UNREAD:
                             raise Broken("It does not read what it is sent.")
@@ -182,6 +183,7 @@ class _Pipes:
             code = await self.process.wait()
         last = self.log.last()
         how = "It closed its standard output" if code is None else f"It exited with code {code}"
+        how += "" if self.heard else " before it answered"
         held = " What it may write to is said by mcp.sandbox." if "read-only file system" in last.lower() else ""
         return f"{how}; its last words: {last}{held}" if last else f"{how}."
 
@@ -209,13 +211,15 @@ class _Pipes:
                 await self.log.flush()
 
     async def leave(self) -> None:
-        """Let the server go by itself; what does not go is ended by who started it."""
-        with trio.move_on_after(FLUSH):
-            await self.written.wait()
+        """Let the server go by itself; what does not go is ended by who started it, and so is what never said a word."""
         assert self.process.stdin is not None
+        if self.heard:
+            with trio.move_on_after(FLUSH):
+                await self.written.wait()
         self.process.stdin.close()
-        with trio.move_on_after(LEAVE), suppress(HilumError):
-            await self.process.wait()
+        if self.heard:
+            with trio.move_on_after(LEAVE), suppress(HilumError):
+                await self.process.wait()
         await self.log.flush()
 
 

@@ -5,17 +5,17 @@ Importing the package reads no file and loads neither YAML nor git.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import trio
-from hilum import hookimpl
+from hilum import hookimpl, hookspec
 
 from hilum_skills.settings import SkillsSettings
 
 if TYPE_CHECKING:
-    from hilum import Kernel, Session
+    from hilum import Agent, Kernel, Session
 
     from hilum_skills.fetching import Fetching
     from hilum_skills.half import Skills
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from hilum_skills.strict import validate
 
 __all__ = [
-    "Skill", "Skills", "SkillsSettings", "Source", "load_skill", "open_kernel", "open_session", "parse_source", "validate",
+    "Skill", "Skills", "SkillsSettings", "Source", "limit_skills", "load_skill", "open_kernel", "open_session",
+    "parse_source", "validate",
 ]  # fmt: skip
 
 # Where what is public stands, loaded at first use.
@@ -39,6 +40,11 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"hilum_skills.{_HOMES[name]}"), name)
     return value
+
+
+@hookspec(shape="gather", deadline=5.0, fault="left out", gives=str, many=True)
+async def limit_skills(agent: Agent) -> Sequence[str] | None:
+    """Give names, or patterns of names, of the only skills that an agent is shown; ``None`` for all. Every answer narrows."""
 
 
 @hookimpl

@@ -38,7 +38,7 @@ class Skills:
         self._told: set[str] = set()
         self._told_failed: set[str] = set()
         self._lock = trio.Lock()
-        self._layers: dict[bool, list[Layer]] = {}
+        self._layers: dict[tuple[bool, layers.Limits], list[Layer]] = {}
         self.catalog = Catalog()
 
     async def refresh(self, *, first: bool = False) -> None:
@@ -60,12 +60,16 @@ class Skills:
 
     @hookimpl
     async def build_prompt_layer(self, agent: Agent) -> list[Layer]:
-        """Give the skills that hold now."""
+        """Give the skills that hold now, and that the agent may use."""
         await self.refresh()
+        if not self.catalog.on():
+            return []
         usable = any(tool.name == "use_skill" for tool in agent.tools())
-        if usable not in self._layers:
-            self._layers[usable] = layers.layers(self.catalog, self._settings, usable=usable)
-        return self._layers[usable]
+        limits = tuple([tuple(names) for _, names in await self._session.hooks.gather("limit_skills", agent=agent)])
+        if (usable, limits) not in self._layers:
+            made = layers.layers(self.catalog, self._settings, usable=usable, limits=limits)
+            self._layers[usable, limits] = made
+        return self._layers[usable, limits]
 
     @hookimpl
     def provide_tools(self) -> list[Tool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 
 from hilum import Layer, estimate
 
@@ -11,6 +12,7 @@ from hilum_skills.catalog import Catalog, Entry
 from hilum_skills.settings import SkillsSettings
 from hilum_skills.skill import LONGEST_DESCRIPTION, LONGEST_NAME, Skill
 
+Limits = tuple[tuple[str, ...], ...]
 RANK = 50
 MOST_BODY = 100_000
 MOST_LISTED = 100
@@ -29,15 +31,16 @@ def whole(catalog: Catalog, settings: SkillsSettings) -> bool:
     return sum(estimate(entry.skill.body) for entry in _shown(catalog)) <= settings.budget
 
 
-def layers(catalog: Catalog, settings: SkillsSettings, *, usable: bool) -> list[Layer]:
+def layers(catalog: Catalog, settings: SkillsSettings, *, usable: bool, limits: Limits = ()) -> list[Layer]:
     """Make the layers of the prompt: one for each skill, or one for each source, so that a change of one leaves the others.
 
     Args:
         catalog: What there is.
         settings: How it is shown.
         usable: Whether the agent has the tool ``use_skill``; an index is of no use without.
+        limits: Names or patterns of the only skills that are shown; a skill must be in each of them.
     """
-    shown = _shown(catalog)
+    shown = [entry for entry in _shown(catalog) if all(_is_in(entry.skill.name, names) for names in limits)]
     if not shown:
         return []
     if whole(catalog, settings):
@@ -73,6 +76,10 @@ def list_resources(names: Sequence[str], skill: Skill) -> str:
 
 def _shown(catalog: Catalog) -> list[Entry]:
     return [entry for entry in catalog.on() if entry.skill.by_model]
+
+
+def _is_in(name: str, names: Iterable[str]) -> bool:
+    return any(fnmatchcase(name.casefold(), each.casefold()) for each in names)
 
 
 def _line(skill: Skill) -> str:

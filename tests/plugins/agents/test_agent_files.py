@@ -473,6 +473,7 @@ def test_nothing_makes_it_crash(tmp_path, data):
     judge(found.permissions, "run_terminal_cmd", '{"command": "git status"}', Workspace(tmp_path))
 
 
+@settings(max_examples=40, deadline=None)
 @given(
     value=st.recursive(
         st.none() | st.text(max_size=20),

@@ -5,6 +5,7 @@ import json
 import hilum_agents
 import hilum_files
 import hilum_shell
+import hilum_skills
 import pytest
 from hilum import Profile
 from hilum.events import CallDone, PluginEvent
@@ -190,6 +191,21 @@ async def test_agents_and_skills_that_are_named_hold_at_the_call(opened):
         assert [each.result.code for each in bench.of(CallDone)] == ["E_DENIED", "E_DENIED"]
         assert "names the agents it may start: explore" in bench.of(CallDone)[0].result.text
         assert set(bench.session.agents) == {"main", "helper"}
+
+
+async def test_an_agent_is_shown_the_skills_that_its_file_names_and_no_other(opened, tmp_path):
+    for name in ("pdf", "secret"):
+        file = tmp_path / "home/.agents/skills" / name / "SKILL.md"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"---\nname: {name}\ndescription: About {name}.\n---\nHow to {name}.\n")
+    users = {"some": agent("some", "skills: [PDF]"), "none": agent("none", "skills: []"), "all": agent("all")}
+    async with opened(hilum_skills, user=users, answers=["Done."] * 3) as bench:
+        shown = []
+        for name in users:
+            await bench.run(f"@{name} read it")
+            sent = "".join(layer.text for layer in bench.requests[-1].layers)
+            shown.append(("How to pdf." in sent, "How to secret." in sent))
+        assert shown == [(True, False), (False, False), (True, True)]
 
 
 async def test_a_form_of_ones_own_is_asked_for_again(opened):

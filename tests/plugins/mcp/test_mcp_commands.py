@@ -7,7 +7,7 @@ import stat
 import pytest
 from hilum import HilumError
 from hilum_guard import Trust
-from hilum_mcp import asked, managing, read_config, saving, sources, tokens
+from hilum_mcp import asked, command, managing, read_config, saving, sources, tokens
 from hilum_mcp.command import _folder
 from hilum_mcp.loopback import open_loopback
 from hilum_mcp.server import Server
@@ -277,6 +277,38 @@ def test_inputs_are_asked_once_and_kept_for_the_user(place, tmp_path):
     asked.ask(server, {}, None)
     assert asked.inputs_of(server) == {"k": "secret"}
     assert stat.S_IMODE(asked.file().stat().st_mode) == 0o600
+
+
+def test_what_is_interrupted_ends_without_a_trace(place, monkeypatch, capsys):
+    """Ctrl-C comes in groups, out of whatever was waited for."""
+
+    async def interrupted(*_: object) -> int:
+        raise BaseExceptionGroup("", [BaseExceptionGroup("", [KeyboardInterrupt()])])
+
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(managing, "run", interrupted)
+    assert command.main(["login", "docs"]) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+async def test_where_there_is_nothing_to_log_in_at(mcp):
+    """Each is told why."""
+    file = sources.user_file()
+    file.parent.mkdir(parents=True)
+    servers = {
+        "program": {"command": "x"}, "key": {"url": "https://x.example", "headers": {"authorization": "x"}},
+        "off": {"url": "https://x.example", "oauth": False},
+        "itself": {"url": "https://x.example", "oauth": {"grant": "client_credentials"}},
+    }  # fmt: skip
+    file.write_text(json.dumps({"mcpServers": servers}))
+    for name, why in (
+        ("program", "is a program"),
+        ("key", "has a key"),
+        ("off", "switched off"),
+        ("itself", "by itself"),
+    ):
+        with pytest.raises(HilumError, match=why):
+            await mcp("login", name)
 
 
 def test_the_folder_is_an_option_before_the_command_only():

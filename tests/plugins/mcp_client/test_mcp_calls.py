@@ -13,6 +13,7 @@ from hilum import Profile
 from hilum.events import CallDone, Delta, PluginEvent
 from hilum.messages import Image
 from hilum.testing import Bench, say, use
+from hilum_mcp.forms import fields
 from hilum_plan import Plan, question_asked
 
 from .conftest import Opened, client, known, plain, until
@@ -161,6 +162,31 @@ async def test_a_form_is_asked_field_by_field(servers: Opened, era: tuple[str, .
         asked = [question for event in kit.events if (question := question_asked(event))]
         assert asked[0].question.startswith("The MCP server plain asks: Please")
         assert asked[0].options == ("red", "blue", "Decline")
+
+
+@pytest.mark.parametrize(
+    ("about", "first", "value"),
+    [
+        ({"type": "string", "default": "Ada"}, "Ada", "Ada"),
+        ({"type": "integer", "default": 30}, "30", 30),
+        ({"type": "number", "default": 9.5}, "9.5", 9.5),
+        ({"type": "boolean", "default": False}, "No", False),
+        ({"type": "string", "enum": ["a", "b"], "default": "b"}, "b", "b"),
+        (
+            {"type": "string", "oneOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}], "default": "b"},
+            "B",
+            "b",
+        ),
+        ({"type": "integer", "default": "many"}, "Leave it empty", None),
+        ({"type": "string", "enum": ["a"], "default": "z"}, "a", "a"),
+        ({"type": "string", "default": "Decline"}, "Leave it empty", None),
+    ],
+)
+def test_what_a_server_proposes_stands_first(about: dict[str, object], first: str, value: object) -> None:
+    """And is one of the field's values, or is not offered."""
+    (field,) = fields({"properties": {"x": about}})
+    assert field.options[0] == first
+    assert field.value((first,)) == value
 
 
 async def test_a_form_can_be_declined_and_a_question_costs_no_time(servers: Opened) -> None:

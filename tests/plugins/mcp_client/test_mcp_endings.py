@@ -57,6 +57,16 @@ async def test_a_start_that_waits_for_a_file_is_given_up(servers: Opened, monkey
         held.set()
 
 
+async def test_a_server_that_has_not_said_a_word_is_given_no_time(
+    servers: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stdio, "LEAVE", 1e9)  # it would be waited for without end
+    count = tmp_path / "count"
+    async with servers({"plain": plain("hang-at-start", f"count={count}")}):
+        assert await until(lambda: server_pids(count))
+    assert await gone(server_pids(count))
+
+
 async def test_a_server_that_stops_reading_holds_up_nothing(servers: Opened, tmp_path: Path) -> None:
     count = tmp_path / "count"
     async with servers({"plain": plain(f"count={count}")}) as kit:

@@ -30,6 +30,8 @@ class Authority:
         issuer: What the browser brings as ``iss``; ``None`` for the right one.
         metadata: Entries of the authorization server's metadata, over the usual ones.
         resource: Entries of the resource's metadata, over the usual ones.
+        pointer: Where the server of tools says that its metadata stands; empty for the right place.
+        moved: Where the authorization server sends requests for its metadata and tokens on to; empty for nowhere.
     """
 
     def __init__(self) -> None:
@@ -40,6 +42,7 @@ class Authority:
         self.issuer: str | None = None
         self.metadata: dict[str, Any] = {}
         self.resource: dict[str, Any] = {}
+        self.pointer = self.moved = ""
         self.access: dict[str, str] = {}
         self.renewing: dict[str, str] = {}
         self.codes: dict[str, dict[str, str]] = {}
@@ -59,7 +62,7 @@ class Authority:
         method, number = message.get("method"), message.get("id")
         scope = self.access.get(request.headers.get("authorization", "").removeprefix("Bearer "))
         self.seen.append((f"mcp {method}", {"scope": scope or ""}))
-        place = f'resource_metadata="{self.url}/.well-known/oauth-protected-resource/mcp"'
+        place = f'resource_metadata="{self.pointer or f"{self.url}/.well-known/oauth-protected-resource/mcp"}"'
         if scope is None:
             return Response(status_code=401, headers={"www-authenticate": f'Bearer {place}, scope="look"'})
         if number is None:
@@ -90,6 +93,8 @@ class Authority:
     async def about(self, request: Request) -> Response:
         """Give the metadata of RFC 8414."""
         self.seen.append((request.url.path, {}))
+        if self.moved and request.query_params.get("moved") is None:
+            return RedirectResponse(self.moved, 307)
         found = {
             "issuer": self.login, "authorization_endpoint": f"{self.login}/authorize",
             "token_endpoint": f"{self.login}/token", "registration_endpoint": f"{self.login}/register",

@@ -1,5 +1,6 @@
 """A user, a server that wants a log-in, and a browser."""
 
+import io
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,11 @@ from typing import Any
 import httpx
 import pytest
 import trio
+from hilum.testing import Bench, open_bench, plugin
 from hilum_mcp import login, reaching, sources, tokens
 from hilum_mcp.managing import Desk
 from hilum_mcp.server import Server
+from hilum_mcp.settings import McpSettings
 
 from .authority import Authority, described, open_authority
 
@@ -17,8 +20,8 @@ from .authority import Authority, described, open_authority
 class Place:
     """A project of a user who has the server in a file."""
 
-    def __init__(self, it: Authority, folder: Path) -> None:
-        self.it, self.folder, self.shown = it, folder, list[str]()
+    def __init__(self, it: Authority, kit: Bench) -> None:
+        self.it, self.kit, self.folder, self.shown = it, kit, kit.workspace, list[str]()
 
     def describe(self, **oauth: Any) -> None:
         """Write the server down."""
@@ -45,9 +48,7 @@ class Place:
 
     async def use(self, tool: str = "look", auth: Any = None) -> str:
         """Connect as a session does, and call a tool."""
-        import io
-
-        desk = Desk(self.folder, io.StringIO())
+        desk = Desk(self.folder, io.StringIO(), session=self.kit.session)
         entry = await desk.entry("docs")
 
         async def job(client: Any) -> str:
@@ -58,7 +59,7 @@ class Place:
     async def log_in(
         self,
         browse: Callable[[str], Awaitable[None]] | None = None,
-        typed: Callable[[], Awaitable[str]] | None = None,
+        typed: Callable[[Callable[[str], bool]], Awaitable[None]] | None = None,
         **more: Any,
     ) -> str:
         """Log in as ``hilum mcp login`` does."""
@@ -74,20 +75,11 @@ class Place:
 
 @pytest.fixture
 async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
-    """A user who has the server and is not logged in."""
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in (
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "XDG_STATE_HOME",
-        "HILUM_CONFIG",
-        "HILUM_DATA",
-        "http_proxy",
-        "HTTP_PROXY",
-    ):
+    """A user who has the server and is not logged in; a session that starts none by itself."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    (tmp_path / "project").mkdir()
-    async with open_authority() as it:
-        found = Place(it, tmp_path / "project")
+    settings = plugin("settings", McpSettings=McpSettings)
+    async with open_bench(settings, folder=tmp_path / "bench") as kit, open_authority() as it:
+        found = Place(it, kit)
         found.describe()
         yield found

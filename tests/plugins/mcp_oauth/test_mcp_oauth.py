@@ -3,6 +3,7 @@
 import json
 import stat
 import time
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -53,6 +54,30 @@ async def test_two_sessions_spend_a_renewing_token_once(place: Place) -> None:
         for _ in range(3):
             nursery.start_soon(session)
     assert got == ["look"] * 3
+    assert [form["grant_type"] for form in place.it.of("token")].count("refresh_token") == 1
+
+
+@pytest.mark.parametrize("how", ["time", "server"])
+async def test_requests_at_once_renew_a_token_once(place: Place, how: str) -> None:
+    """Of one session, whose requests all find that the token holds no more."""
+    import httpx2
+
+    await place.log_in()
+    if how == "time":
+        place.kept.update(until=time.time() - 1)
+    else:
+        place.it.forget_access()
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    got: list[int] = []
+
+    async with httpx2.AsyncClient(auth=login.auth_of(place.server)) as client, trio.open_nursery() as nursery:
+
+        async def one() -> None:
+            got.append((await client.post(f"{place.it.url}/mcp", json=message)).status_code)
+
+        for _ in range(4):
+            nursery.start_soon(one)
+    assert got == [200] * 4
     assert [form["grant_type"] for form in place.it.of("token")].count("refresh_token") == 1
 
 
@@ -109,7 +134,14 @@ async def test_the_address_where_the_browser_ended_can_be_pasted(place: Place) -
         await lines[0].send("http://127.0.0.1:1/callback?code=typed&state=wrong")
         await lines[0].send(f"http://127.0.0.1:1/callback?code=typed&state={state}&iss={place.it.login}")
 
-    assert await place.log_in(elsewhere, lines[1].receive) == "look"
+    taken: list[bool] = []
+
+    async def typed(take: Callable[[str], bool]) -> None:
+        async for line in lines[1]:
+            taken.append(take(line))
+
+    assert await place.log_in(elsewhere, typed) == "look"
+    assert taken == [False, True]
 
 
 async def test_what_the_browser_brings_is_checked(place: Place) -> None:
@@ -180,6 +212,36 @@ async def test_the_address_is_checked_where_the_socket_is_opened(place: Place, m
     with pytest.raises(HilumError, match="not reached"):
         await place.log_in()
     assert not place.it.of("/.well-known/oauth-authorization-server")
+
+
+@pytest.mark.parametrize(
+    "pointer", ["http://10.0.0.1/x", "http://[::ffff:169.254.169.254]/x", "https://user@192.168.1.1/"]
+)
+async def test_metadata_is_not_looked_for_in_the_users_network(place: Place, pointer: str) -> None:
+    """Where the server says that it stands is an address like any other."""
+    place.it.pointer = pointer
+    with pytest.raises(HilumError, match="not reached"):
+        await place.log_in()
+
+
+async def test_redirects_are_followed_on_one_origin_only(place: Place) -> None:
+    """A moved document is found; one that is said to be elsewhere is not."""
+    path = "/.well-known/oauth-authorization-server"
+    place.it.moved = f"{path}?moved=1"
+    assert await place.log_in() == "look"
+    place.kept.update(tokens=None, metadata=None, client=None)
+    place.it.moved = f"{place.it.url}{path}?moved=1"
+    place.it.metadata = {"issuer": place.it.login}
+    with pytest.raises(HilumError):
+        await place.log_in()
+    assert len(place.it.of(path)) == 3
+
+
+async def test_a_document_that_is_too_large_is_not_read(place: Place) -> None:
+    """A server cannot fill the memory with its metadata."""
+    place.it.metadata = {"scopes_supported": ["x" * 1_000] * 1_100}
+    with pytest.raises(HilumError, match="larger than 1 MB"):
+        await place.log_in()
 
 
 async def test_a_client_is_described_by_a_document_or_beforehand(place: Place) -> None:

@@ -61,6 +61,38 @@ async def test_skills_that_do_not_fit_stand_there_by_name(opened):
         assert "scripts/read.py" not in str(found)
 
 
+@pytest.mark.parametrize("inject", ["full", "index"])
+async def test_plugins_limit_what_an_agent_is_shown(opened, inject):
+    """Each narrows what the others leave."""
+
+    class First:
+        @hookimpl
+        def limit_skills(self):
+            return ("A*",)
+
+    class Second:
+        @hookimpl
+        async def limit_skills(self):
+            await trio.lowlevel.checkpoint()
+            return ["*x", "other"]
+
+    class Third:
+        @hookimpl
+        def limit_skills(self):
+            return None
+
+    skills = {f"{name}/SKILL.md": skill_text(name, f"About {name}.", f"How to {name}.") for name in ("ax", "ay", "bx")}
+    plugins = (First(), Second(), Third())
+    async with opened(skills, plugins=plugins, settings={"skills.inject": inject}, answers=["Done."]) as bench:
+        await bench.run("Hello")
+        sent = str(layers(bench))
+        assert [f"About {name}" in sent or f"How to {name}" in sent for name in ("ax", "ay", "bx")] == [
+            True,
+            False,
+            False,
+        ]
+
+
 @pytest.mark.parametrize(
     ("inject", "names"), [("full", {"skills", "skill pdf"}), ("index", {"skills", "skills of user ~/.agents/skills"})]
 )
