@@ -117,9 +117,9 @@ class Gateway:
         )
         if verdict:
             return verdict.addresses
-        if "was not found" in verdict.reason:
+        if verdict.kind == "unknown":
             raise Refused(errors.E_UNREACHABLE, verdict.reason, "Is the name right, and the network up?")
-        hint = "Metadata services are never reached." if "metadata" in verdict.reason else _LISTED
+        hint = "Metadata services are never reached." if verdict.kind == "metadata" else _LISTED
         raise Refused(errors.E_ADDRESS, verdict.reason, hint)
 
 
