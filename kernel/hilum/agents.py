@@ -130,8 +130,8 @@ class Agent(msgspec.Struct, eq=False):
 
     def tools(self) -> list[Tool]:
         """The tools it may use now, by mode and profile, in the order they were provided."""
-        filters = self.mode.tools, self.profile.tools
-        return [t for t in self.session.tools.values() if all(f.admits(t.name, t.risk) for f in filters)]
+        both, all_tools = (self.mode.tools, self.profile.tools), self.session.tools.values()
+        return [t for t in all_tools if t.serves(self) and all(f.admits(t.name, t.risk) for f in both)]
 
 
 injected[Agent] = lambda call: call.agent

@@ -109,7 +109,7 @@ def _find(agent: Agent, call: ToolCall) -> Tool:
     if not agent.mode.tools.admits(tool.name, tool.risk):
         missing = f"{tool.name} is not available in {agent.mode.name} mode."
         raise ToolDenied(missing, hint="The user can switch the mode.")
-    if not agent.profile.tools.admits(tool.name, tool.risk):
+    if not agent.profile.tools.admits(tool.name, tool.risk) or not tool.serves(agent):
         raise ToolDenied(f"The agent {agent.name} may not use {tool.name}.", hint="Do without it.")
     return tool
 

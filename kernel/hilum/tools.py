@@ -98,6 +98,7 @@ class Tool:
             the schema comes from the function's signature and docstring, and the arguments are checked against it.
         late: Whether it stands in no tool list and is reached through ``find_tools`` and ``call_tool`` only; for that the
             session's ``expects_tools`` must be set.
+        serves: Tells whether an agent may use it; it is neither shown to others nor runs for them.
         plugin: Name of the plugin it belongs to; the kernel fills it in.
     """
 
@@ -110,6 +111,7 @@ class Tool:
     writes: tuple[str, ...] = attrs.field(default=(), converter=_names)
     schema: dict[str, Any] | None = None
     late: bool = False
+    serves: Callable[[Any], bool] = lambda agent: True
     plugin: str = ""
     # Bound copies of one tool share the signature that was read for the first of them.
     _signature: list[Signature] = attrs.field(factory=list, alias="signature")

@@ -1,7 +1,8 @@
 """The MCP conformance suite against hilum's client: ``python tests/benchmarks/conformance.py [--packages DIR] [SCENARIO …]``.
 
-Without ``--packages`` the suite and a Node that is new enough for it are installed from the npm registry into a temporary
-folder (about 240 MB). Two scenarios run at a time: all at once, as the suite does it, they wait for each other.
+``--suite 0.2.0-alpha.12`` takes another version of it. Without ``--packages`` the suite and a Node that is new enough for
+it are installed from the npm registry into a temporary folder (about 240 MB). Two scenarios run at a time: all at once, as
+the suite does it, they wait for each other.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-PACKAGES = ("node@22", "@modelcontextprotocol/conformance@0.1.16")
+SUITE = "@modelcontextprotocol/conformance"
 CLIENT = Path(__file__).resolve().parents[1] / "conformance" / "client.py"
 
 
@@ -23,13 +24,16 @@ def main() -> int:
     """Run the scenarios and print a table; gives 1 where one fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--packages", type=Path, help="a folder in which the npm packages are installed")
+    parser.add_argument("--suite", default="0.1.16", metavar="VERSION", help="the version that is installed (0.1.16)")
     parser.add_argument("--seconds", type=int, default=90, help="for one scenario")
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="all of a client, if none is named")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = options.packages or Path(name)
         if not options.packages:
-            subprocess.run(["npm", "install", "--silent", "--prefix", name, *PACKAGES], check=True)
+            subprocess.run(
+                ["npm", "install", "--silent", "--prefix", name, "node@22", f"{SUITE}@{options.suite}"], check=True
+            )
         node = folder.absolute() / "node_modules/.bin/node"
         suite = folder.absolute() / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
         known = subprocess.run([node, suite, "list", "--client"], check=True, capture_output=True, text=True).stdout

@@ -1,8 +1,9 @@
-"""The client that the MCP conformance suite drives: hilum's own configuration, log-in and connection, with no user.
+"""The client that the MCP conformance suite drives: hilum's own configuration, sessions, forms, log-in and connection.
 
 The suite gives the address as the last argument, the scenario in ``MCP_CONFORMANCE_SCENARIO`` and what it needs to know in
-``MCP_CONFORMANCE_CONTEXT``. The server is described in a file as a user would, and reached as ``hilum mcp test`` and
-``hilum mcp login`` reach it. What the browser and the user would do is done here: following the address, filling in a form.
+``MCP_CONFORMANCE_CONTEXT``. The server is described in a file as a user would. Where it wants no log-in, a whole session
+is opened, whose model (a scripted one) calls the tools; else it is reached as ``hilum mcp login`` reaches it. What the
+browser and the user would do is done here: following the address, agreeing to what a form proposes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,7 @@ def described(url: str) -> dict[str, Any]:
             "grant": "client_credentials", "client_id": CONTEXT["client_id"], "private_key": CONTEXT["private_key_pem"],
             "algorithm": CONTEXT.get("signing_algorithm", "ES256"),
         }  # fmt: skip
-    if SCENARIO.startswith("auth/cross-app-access"):
+    if SCENARIO in ("auth/cross-app-access-complete-flow", "auth/enterprise-managed-authorization"):
         oauth |= {
             "grant": "identity_assertion", "client_id": CONTEXT["client_id"], "client_secret": CONTEXT["client_secret"],
             "issuer": issuer(url), "idp_token_endpoint": CONTEXT["idp_token_endpoint"],
@@ -70,37 +72,92 @@ async def follow(url: str) -> None:
         await browser.get(url)
 
 
-async def work(client: Any) -> None:
-    """Do what the scenario asks for."""
+async def agree(kit: Any) -> None:
+    """Answer questions of servers with what they propose, or the first choice."""
+    from hilum_plan import Plan, question_asked
+
+    async for event in kit.session.events(kit.session.journal.last):
+        if (asked := question_asked(event)) is not None:
+            kit.session.half(Plan).answer(asked.id, asked.options[0])
+
+
+def calls(schemas: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Give the calls that the model makes: those that the suite names, or else one of each tool.
+
+    Args:
+        schemas: The tools of the server, and what they take.
+    """
+    if "toolCalls" in CONTEXT:
+        return [(each["name"], each["arguments"]) for each in CONTEXT["toolCalls"]]
+    if "json_schema_echo" in schemas:
+        return [("json_schema_echo", {"schema": schemas["json_schema_2020_12_tool"]})]
+    given = {"add_numbers": {"a": 5, "b": 3}}
+    return [(name, given.get(name, {})) for name in schemas]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    for _ in range(3_000):
+        if condition():
+            return
+        await trio.sleep(0.01)
+    raise SystemExit("It took too long.")
+
+
+async def in_a_session(url: str, folder: Path) -> None:
+    """Open a session that has the server, and have its model call the tools."""
+    import hilum_mcp
+    import hilum_plan
+    from hilum.testing import open_bench
+    from hilum_mcp import Mcp
+
+    describe(folder / "config/mcp.json", url)
+    async with open_bench(hilum_mcp, hilum_plan, folder=folder) as kit, trio.open_nursery() as nursery:
+        server = kit.session.half(Mcp).clients["conformance"]
+        nursery.start_soon(agree, kit)
+        server.connection.want()
+        await server.connection.settled()
+        await until(lambda: server.offer is not None or server.connection.state != "up")
+        if server.offer is None:
+            raise SystemExit(f"It did not come up: {server.connection.error}")
+        await until(lambda: all(tool.name in kit.session.tools for tool in server.tools))
+        schemas = {
+            name.removeprefix("conformance__"): kit.session.tools[name].schema
+            for name in (t.name for t in server.tools)
+        }
+        for name, arguments in calls(schemas):
+            await kit.call(f"conformance__{name}", **arguments)
+        nursery.cancel_scope.cancel()
+
+
+def describe(file: Path, url: str) -> None:
+    """Write the server down as a user would."""
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"mcpServers": {"conformance": described(url)}}))
+
+
+async def call_one(client: Any) -> None:
+    """Have a server that wants a log-in do something."""
     listed = await client.list_tools()
-    names = {tool.name for tool in listed.tools}
-    if SCENARIO == "tools_call":
-        await client.call_tool("add_numbers", {"a": 5, "b": 3})
-    elif "elicitation" in SCENARIO:
-        await client.call_tool("test_client_elicitation_defaults", {})
-    elif SCENARIO == "sse-retry":
-        await client.call_tool("test_reconnection", {})
-    elif SCENARIO.startswith("auth/") and names:
-        await client.call_tool(sorted(names)[0], {})
+    for tool in listed.tools[:1]:
+        await client.call_tool(tool.name, {})
 
 
-async def main(url: str, folder: Path) -> None:
-    """Run the scenario."""
+async def with_a_log_in(url: str, folder: Path) -> None:
+    """Reach a server as ``hilum mcp login`` does, or as ``hilum mcp test`` where it is logged in at without a user."""
     from hilum_mcp import login, reaching, sources
     from hilum_mcp.managing import Desk
     from hilum_mcp.opening import filled
 
-    file = sources.user_file()
-    file.parent.mkdir(parents=True)
-    file.write_text(json.dumps({"mcpServers": {"conformance": described(url)}}))
+    describe(sources.user_file(), url)
     with io.StringIO() as out:
         desk = Desk(folder, out)
         entry = await desk.entry("conformance")
-        if not SCENARIO.startswith("auth/") or (entry.server.oauth or {}).get("grant"):
-            await reaching.once(desk, entry, work)
+        if login.by_itself(entry.server):
+            await reaching.once(desk, entry, call_one)
             return
         server = filled(entry.server, folder)
-        await login.log_in(server, lambda auth: reaching.once(desk, entry, work, auth), follow)
+        await login.log_in(server, lambda auth: reaching.once(desk, entry, call_one, auth), follow)
 
 
 if __name__ == "__main__":
@@ -108,4 +165,5 @@ if __name__ == "__main__":
         os.environ["HOME"] = name
         for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
             os.environ.pop(variable, None)
+        main = with_a_log_in if SCENARIO.startswith("auth/") else in_a_session
         trio.run(main, sys.argv[-1], Path(name))

@@ -11,7 +11,7 @@ from hilum_files.changing import delete_file, edit_file, multi_edit, write_file
 from hilum_files.journal.half import Changes, live
 from hilum_files.journal.objects import hash_of as content_hash
 from hilum_files.reading import FilesSettings, list_directory, read_file
-from hilum_files.saving import save_file
+from hilum_files.saving import check_save, save_file
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -25,6 +25,7 @@ __all__ = [
     "FilesSettings",
     "apply_edit",
     "apply_edits",
+    "check_save",
     "content_hash",
     "delete_file",
     "edit_file",

@@ -34,10 +34,23 @@ async def save_file(call: Call, path: str, data: bytes, *, overwrite: bool = Fal
     return await trio.to_thread.run_sync(_save, guarded(call), path, data, overwrite)
 
 
+async def check_save(call: Call, path: str, *, overwrite: bool = False) -> None:
+    """Say before a file is made at some cost why it could not be saved: as ``save_file``, without the data.
+
+    Raises:
+        ToolError: See ``save_file``.
+    """
+    await trio.to_thread.run_sync(_look, guarded(call), path, overwrite)
+
+
 def _save(workspace: Workspace, path: str, data: bytes, overwrite: bool) -> str:
+    return put(workspace, path, data, _look(workspace, path, overwrite))
+
+
+def _look(workspace: Workspace, path: str, overwrite: bool) -> os.stat_result | None:
     before = found(workspace, path)
     if before is None:
-        return put(workspace, path, data, None)
+        return None
     if not overwrite:
         message = f"{path!r} exists already; nothing was written."
         raise ToolError(message, code=errors.E_BAD_ARGS, hint="Choose another name, or say that it may be overwritten.")
@@ -45,8 +58,7 @@ def _save(workspace: Workspace, path: str, data: bytes, overwrite: bool) -> str:
         real = workspace.resolve(path)
         if isinstance(workspace, Guarded):
             workspace.hold(real, file)
-        before = os.fstat(file.fileno())
-    return put(workspace, path, data, before)
+        return os.fstat(file.fileno())
 
 
 def found(workspace: Workspace, path: str) -> os.stat_result | None:

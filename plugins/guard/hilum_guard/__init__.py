@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CommandVerdict", "Enforced", "Explained", "Guard", "GuardSettings", "Held", "Redactor", "SimpleCommand", "Trust", "Wider",
-    "add_rule", "distrust", "explain_rule", "fit_path", "fit_words", "hidden", "judge_command", "load_rules", "open_session",
-    "parse_rule", "pattern_words", "probe", "python_prints", "remove_rule", "report", "repository_doubt", "secret_file",
-    "server_tools", "trusted",
+    "add_rule", "distrust", "explain_rule", "fit_path", "fit_words", "hidden", "judge_command", "load_rules", "looks_secret",
+    "open_session", "parse_rule", "pattern_words", "probe", "python_prints", "remove_rule", "report", "repository_doubt",
+    "secret_file", "server_tools", "trusted",
 ]  # fmt: skip
 
 # Where what is public stands: module and name there.
 _HOMES = {
     "CommandVerdict": "commands", "SimpleCommand": "commands", "judge_command": "commands",
     "Explained": "half", "Guard": "half", "Redactor": "redaction", "hidden": "protected", "repository_doubt": "harmless_git",
-    "python_prints": "printed",
+    "looks_secret": "environment", "python_prints": "printed",
     "secret_file": "protected.secret",
     "add_rule": "rule_files.add", "load_rules": "rule_files.load", "remove_rule": "rule_files.remove",
     "explain_rule": "rules.explain", "parse_rule": "rules.parse", "pattern_words": "rules.pattern_words",

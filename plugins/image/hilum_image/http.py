@@ -52,7 +52,7 @@ async def ask(client: httpx.AsyncClient, who: str, method: str, url: str, **opti
                 body += chunk
                 if len(body) > MOST_BYTES:
                     raise Failed(f"{who} at {host} sent more than {MOST_BYTES >> 20} MB.", code=errors.E_TOO_LARGE)
-            status = response.status_code
+            status, elsewhere = response.status_code, response.headers.get("location", "")
     except httpx.ConnectTimeout:
         raise Failed(f"{who} at {host} did not accept a connection within 10 s.", code=errors.E_UNREACHABLE,
                      hint="Check the address and the network.") from None  # fmt: skip
@@ -60,6 +60,10 @@ async def ask(client: httpx.AsyncClient, who: str, method: str, url: str, **opti
         why = str(error).rstrip(".") or type(error).__name__
         raise Failed(f"{who} at {host} cannot be reached: {why}.", code=errors.E_UNREACHABLE,
                      hint="Is the server running, and is its address in the settings right?") from None  # fmt: skip
+    if 300 <= status < 400:
+        where = f"{shown(elsewhere)}" if "://" in elsewhere else "another path"
+        raise Failed(f"{who} at {host} answered {status}: it is at {where}.", code=errors.E_HTTP,
+                     hint="Put the address at which its API is into the settings.")  # fmt: skip
     try:
         answer = msgspec.json.decode(bytes(body))
     except (msgspec.DecodeError, UnicodeError):
@@ -82,10 +86,21 @@ def decode(text: object, who: str) -> Picture:
         except (binascii.Error, ValueError):
             data = b""
         if picture := look(data):
-            return picture
+            return finished(picture, who)
     raise Failed(
         f"{who} answered without an image.", code=errors.E_CONTENT, hint="Try again, or with another description."
     )
+
+
+def finished(picture: Picture, who: str) -> Picture:
+    """Give the image if it is there to its end.
+
+    Raises:
+        Failed: It is cut off.
+    """
+    if not picture.whole:
+        raise Failed(f"{who} gave an image that is cut off.", code=errors.E_CONTENT, hint="Try again.")
+    return picture
 
 
 def shown(url: str) -> str:

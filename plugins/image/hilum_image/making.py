@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import trio
 from hilum import Call, NeedsUser, Output, Session, ToolError, errors, tool
-from hilum_files import save_file
+from hilum_files import check_save, save_file
 
 from hilum_image.http import MOST_IMAGE
 from hilum_image.openai import OpenAI
@@ -21,6 +21,7 @@ from hilum_image.wish import Failed, Made, Wish
 
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=32_000)]
 LONGEST = 3_600.0
+MADE = (".png", ".jpg", ".jpeg", ".webp")
 
 
 @tool(risk="network", effect="once", writes=("filename",), timeout=LONGEST)
@@ -31,6 +32,7 @@ async def generate_image(
     filename: str = "",
     size: str = "",
     edit: str = "",
+    mask: str = "",
     overwrite: bool = False,
 ) -> Output:
     """Make an image from a description, or change one. Only when the user asks for one; draw charts and diagrams with code.
@@ -40,21 +42,20 @@ async def generate_image(
         filename: Where to save it, for example icon.png.
         size: Width x height, for example 1024x1024.
         edit: Image in the workspace to change as described.
+        mask: PNG as large as that image, transparent where it may change; without it all of it may.
         overwrite: Replace a file of that name.
     """
     settings = session.settings(ImageSettings)
     makers = configured(settings)
     name = filename or f"generated_{datetime.now():%Y%m%d_%H%M%S}.png"
     ending = PurePosixPath(name).suffix.lower()
-    if ending not in {each for endings in ENDINGS.values() for each in endings}:
+    if ending not in MADE:
         raise ToolError(
             f"{name!r} is no name for an image.", code=errors.E_BAD_ARGS, hint="End it with .png, .jpg or .webp."
         )
-    if not overwrite and await trio.to_thread.run_sync(os.path.lexists, call.workspace.resolve(name)):
-        message = f"{name!r} exists already; no image was made."
-        raise ToolError(message, code=errors.E_BAD_ARGS, hint="Choose another name, or set overwrite.")
-    base = await _base(call, edit) if edit else None
-    made, before = await _made(call, makers, Wish(description, size or settings.size, ending, base), settings.timeout)
+    await check_save(call, name, overwrite=overwrite)
+    wish = Wish(description, size or settings.size, ending, *await _bases(call, edit, mask))
+    made, before = await _made(call, makers, wish, settings.timeout)
     try:
         path = await save_file(call, name, made.picture.data, overwrite=overwrite)
     except ToolError as error:  # it was paid for: it is not lost
@@ -70,20 +71,38 @@ def configured(settings: ImageSettings) -> list[OpenAI | StableDiffusion]:
         NeedsUser: ``E_NOT_CONFIGURED``, there is none; says how to set one up.
     """
     how = (
-        "The user sets it up with: hilum config set image.enabled true, and a provider: image.openai_api_key (or the variable"
-        " OPENAI_API_KEY), or image.sd_url for a Stable Diffusion web API."
+        "The user puts `enabled = true` under [image] into the settings file that `hilum config path` names, and a provider:"
+        " openai_api_key (or the variable OPENAI_API_KEY), or sd_url for a Stable Diffusion web API."
     )
     if not settings.enabled:
         raise NeedsUser("Making images is switched off.", code=errors.E_NOT_CONFIGURED, hint=how)
     found: list[OpenAI | StableDiffusion] = []
-    key = settings.openai_api_key or os.environ.get("OPENAI_API_KEY", "")
-    if key or settings.openai_url != "https://api.openai.com/v1":
-        found.append(OpenAI(settings.openai_url, key, settings.model, settings.quality))
+    openai = OpenAI(settings.openai_url, settings.openai_api_key, settings.model, settings.quality)
+    if openai.official and not openai.key:  # a key of the environment is for nobody else
+        openai = msgspec.structs.replace(openai, key=os.environ.get("OPENAI_API_KEY", ""))
+    openai = openai.current()
+    if openai.key or not openai.official:
+        found.append(openai)
     if settings.sd_url:
         found.append(StableDiffusion(settings.sd_url, settings.sd_auth, settings.steps))
     if not found:
         raise NeedsUser("No provider of images is set up.", code=errors.E_NOT_CONFIGURED, hint=how)
     return found
+
+
+async def _bases(call: Call, edit: str, mask: str) -> tuple[Picture | None, Picture | None]:
+    """Read the image that is to be changed, and where it may be."""
+    if mask and not edit:
+        raise ToolError("A mask is for an image to change.", code=errors.E_BAD_ARGS, hint="Name the image in edit.")
+    base, holes = await _base(call, edit) if edit else None, await _base(call, mask) if mask else None
+    if base is not None and holes is not None:
+        if not holes.transparent:
+            message = f"The mask {mask!r} is no PNG with an alpha channel."
+            raise ToolError(message, code=errors.E_BAD_ARGS, hint="Make it transparent where the image may change.")
+        if holes.size != base.size:
+            message = f"The mask is {holes.size}, and the image to change is {base.size}."
+            raise ToolError(message, code=errors.E_BAD_ARGS, hint="Make it as large as the image.")
+    return base, holes
 
 
 async def _base(call: Call, path: str) -> Picture:

@@ -1,17 +1,20 @@
 """OpenAI's images: generations and edits.
 
-Source: OpenAI's API reference, Images. dall-e-2 and dall-e-3 are asked for base64; gpt-image models give nothing else, take a
-format and are paid by tokens. dall-e-3 changes no images.
+Source: OpenAI's API reference, Images, and its guide to image generation (November 2026). dall-e-2 and dall-e-3 are asked for
+base64 and give PNG; gpt-image models give nothing else than base64, take a format and are paid by tokens. dall-e-3 changes no
+images. OpenAI itself retired both dall-e models on 12 May 2026; compatible servers still have models of these names.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 from hilum import errors
 
-from hilum_image.http import MOST_IMAGE, ask, decode, open_client, shown
+from hilum_image.http import MOST_IMAGE, ask, decode, finished, open_client, shown
 from hilum_image.picture import Picture, look
 from hilum_image.prices import price
 from hilum_image.wish import Failed, Made, Refused, Wish
@@ -25,8 +28,11 @@ SIZES = {
     "dall-e-3": ("1024x1024", "1792x1024", "1024x1792"),
     "gpt-image": ("1024x1024", "1536x1024", "1024x1536", "auto"),
 }
+HOST = "https://api.openai.com/v1"
+INSTEAD = "gpt-image-1-mini"
 _FORMATS = {".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
 _REFUSALS = ("content_policy_violation", "moderation_blocked", "content_filter")
+_LARGE = re.compile(r"gpt-image-[2-9]")
 _LONGEST = {"dall-e-2": 1_000, "dall-e-3": 4_000}
 
 
@@ -38,20 +44,37 @@ class OpenAI(msgspec.Struct, frozen=True):
         key: The key; empty for a server that needs none.
         model: The model.
         quality: As the provider names it; empty for its own.
+        instead: A model that is retired, in whose place this one stands.
     """
 
     url: str
     key: str
     model: str
     quality: str = ""
+    instead: str = ""
+
+    @property
+    def official(self) -> bool:
+        """Whether it is OpenAI itself."""
+        return urlsplit(self.url).hostname == urlsplit(HOST).hostname
+
+    def current(self) -> OpenAI:
+        """Give itself with a model that there is: OpenAI has retired dall-e, and names another in its place."""
+        if not self.official or not self.model.startswith("dall-e"):
+            return self
+        return msgspec.structs.replace(self, model=INSTEAD, quality="", instead=self.model)
 
     def lacks(self, wish: Wish) -> str:
         """Say why the model cannot do what is wanted; empty when it can."""
-        sizes = SIZES.get("gpt-image" if self.model.startswith("gpt-image") else self.model)
+        sizes = () if _LARGE.match(self.model) else SIZES.get(_family(self.model), ())
         if sizes and wish.size not in sizes:
             return f"{self.model} makes images of {', '.join(sizes)}, not {wish.size}."
+        if _LARGE.match(self.model) and wish.size != "auto" and not _large(wish.size):
+            return f"{self.model} makes images whose sides are multiples of 16, up to 3840 and 3 to 1, not {wish.size}."
         if wish.base is not None and self.model == "dall-e-3":
             return "dall-e-3 makes new images and changes none; gpt-image-1 and dall-e-2 do."
+        if self.model.startswith("dall-e") and wish.ending != ".png":
+            return f"{self.model} makes PNG images: the name must end with .png."
         if len(wish.text) > (most := _LONGEST.get(self.model, 32_000)):
             return f"{self.model} takes descriptions of up to {most:,} characters; this one has {len(wish.text):,}."
         return ""
@@ -78,6 +101,8 @@ class OpenAI(msgspec.Struct, frozen=True):
             else:
                 kind = wish.base.media_type
                 files = {"image": (f"image.{kind.rpartition('/')[2]}", wish.base.data, kind)}
+                if wish.mask is not None:
+                    files["mask"] = ("mask.png", wish.mask.data, "image/png")
                 texts = {name: str(value) for name, value in fields.items()}
                 status, answer = await ask(client, WHO, "POST", f"{base}/images/edits", data=texts, files=files)
             if status != 200:
@@ -88,8 +113,11 @@ class OpenAI(msgspec.Struct, frozen=True):
             else:
                 picture = decode(first.get("b64_json"), WHO)
         told = first.get("revised_prompt")
-        cost = price(self.model, wish.size, self.quality, answer.get("usage")) if "api.openai.com" in self.url else None
-        return Made(picture, f"{WHO}, {self.model}", cost, told if isinstance(told, str) else "")
+        cost = price(self.model, wish.size, self.quality, answer.get("usage")) if self.official else None
+        by = f"{WHO}, {self.model}"
+        if self.instead:
+            by += f" ({self.instead} is retired; image.model names another one)"
+        return Made(picture, by, cost, told if isinstance(told, str) else "")
 
     def _failure(self, status: int, answer: dict[str, Any]) -> Refused | Failed:
         given = answer.get("error")
@@ -106,7 +134,20 @@ class OpenAI(msgspec.Struct, frozen=True):
         if status == 429:
             hint = "Add credit." if kind == "insufficient_quota" else "Try again later."
             return Failed(f"{where} is asked too much: {text or status}", code=errors.E_HTTP, hint=hint)
-        return Failed(f"{where} answered {status}: {text or kind or 'no reason was given'}", code=errors.E_HTTP)
+        hint = "The setting image.model names another one." if kind == "model_not_found" else ""
+        return Failed(
+            f"{where} answered {status}: {text or kind or 'no reason was given'}", code=errors.E_HTTP, hint=hint
+        )
+
+
+def _family(model: str) -> str:
+    return "gpt-image" if model.startswith("gpt-image") else model
+
+
+def _large(size: str) -> bool:
+    found = re.fullmatch(r"(\d{2,4})x(\d{2,4})", size)
+    short, long = sorted(map(int, found.groups())) if found else (0, 0)
+    return 0 < long <= min(3_840, 3 * short) and short % 16 == long % 16 == 0 and short * long <= 8_294_400
 
 
 def _first(answer: dict[str, Any]) -> dict[str, Any]:
@@ -136,5 +177,5 @@ async def _fetched(client: httpx.AsyncClient, url: str, server: str) -> Picture:
         why = str(error).rstrip(".") or type(error).__name__
         raise Failed(f"The image could not be fetched from {shown(url)}: {why}.", code=errors.E_UNREACHABLE) from None
     if response.status_code == 200 and (picture := look(bytes(body))):
-        return picture
+        return finished(picture, WHO)
     raise Failed(f"{shown(url)} answered {response.status_code} without an image.", code=errors.E_CONTENT)

@@ -29,6 +29,23 @@ class Picture(msgspec.Struct, frozen=True):
         """Width and height, as ``1024x1024``; empty when they are not known."""
         return f"{self.width}x{self.height}" if self.width else ""
 
+    @property
+    def whole(self) -> bool:
+        """Whether the file goes on to the end that its format has: what was cut off on its way does not."""
+        match self.media_type:
+            case "image/png":
+                return b"IEND" in self.data[-64:]
+            case "image/jpeg":
+                return b"\xff\xd9" in self.data[-64:]
+            case "image/webp":
+                return len(self.data) >= 8 + int.from_bytes(self.data[4:8], "little")
+        return self.data.rstrip(b"\0").endswith(b";")
+
+    @property
+    def transparent(self) -> bool:
+        """Whether it is a PNG in colour with an alpha channel, which all providers take as a mask."""
+        return self.media_type == "image/png" and self.data[25:26] == b"\x06"
+
 
 def look(data: bytes) -> Picture | None:
     """Tell what image a file is; ``None`` for anything else.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,12 @@ _TOKENS = {
     "gpt-image-1": (5.0, 10.0, 40.0),
     "gpt-image-1-mini": (2.0, 2.5, 8.0),
     "gpt-image-1.5": (5.0, 8.0, 32.0),
+    "gpt-image-2": (5.0, 8.0, 30.0),
+    "gpt-image-2.5-flare": (5.0, 8.0, 30.0),
+    "gpt-image-2.5-sunburst": (5.0, 8.0, 30.0),
+    "gpt-image-2.6-sunburst": (5.0, 8.0, 30.0),
 }
+_DATE = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 
 
 def price(model: str, size: str, quality: str, usage: object) -> float | None:
@@ -30,7 +36,7 @@ def price(model: str, size: str, quality: str, usage: object) -> float | None:
         return _DALL_E_3.get((quality or "standard", width == height))
     if model == "dall-e-2":
         return _DALL_E_2.get(size)
-    rates = _TOKENS.get(model)
+    rates = _TOKENS.get(_DATE.sub("", model))
     if rates is None or not isinstance(usage, Mapping):
         return None
     given: Any = usage.get("input_tokens_details")

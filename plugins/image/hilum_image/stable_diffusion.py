@@ -56,6 +56,14 @@ class StableDiffusion(msgspec.Struct, frozen=True):
         name = "txt2img"
         if wish.base is not None:
             name, fields["init_images"] = "img2img", [base64.b64encode(wish.base.data).decode()]
+        if (
+            wish.mask is not None
+        ):  # it takes the alpha channel of a mask, and changes what is opaque, unless told otherwise
+            fields |= {
+                "mask": base64.b64encode(wish.mask.data).decode(),
+                "inpainting_mask_invert": 1,
+                "inpainting_fill": 1,
+            }
         user, _, password = self.auth.partition(":")
         async with open_client(self.url, {}, (user, password) if self.auth else None) as client:
             base = f"{self.url.rstrip('/')}/sdapi/v1"

@@ -1,6 +1,6 @@
 """MCP servers for the agent, and hilum as an MCP server.
 
-Importing it loads neither the SDK nor anything of HTTP; with no server configured a session costs two looks at the disk.
+Importing it loads neither the SDK nor anything of HTTP; with no file of servers a session costs a few looks at the disk.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hilum import hookimpl
 
+from hilum_mcp import places
 from hilum_mcp.serving.settings import McpServerSettings
 from hilum_mcp.settings import McpSettings
 
@@ -44,6 +45,9 @@ def __getattr__(name: str) -> Any:
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Mcp | None]:
     """Have the session's MCP servers at hand until it closes; all of them are ended with it."""
+    if not places.described(session.workspace.root):
+        yield None
+        return
     from hilum_mcp.sources import servers
 
     if not (entries := servers(session)):
@@ -53,9 +57,9 @@ async def open_session(session: Session) -> AsyncIterator[Mcp | None]:
 
     from hilum_mcp.half import Mcp
 
-    mcp = Mcp(session, session.settings(McpSettings), entries)
-    mcp.load()
     async with trio.open_nursery() as nursery:
-        mcp.start(nursery)
+        mcp = Mcp(session, session.settings(McpSettings), entries, nursery)
+        mcp.load()
+        mcp.start()
         yield mcp
         nursery.cancel_scope.cancel()

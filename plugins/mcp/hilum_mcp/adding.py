@@ -10,7 +10,7 @@ from pathlib import Path
 import trio
 from hilum import UsageError, errors
 
-from hilum_mcp import approving, saving, sources
+from hilum_mcp import approving, places, saving, sources
 from hilum_mcp.managing import Action, Desk, make_parser, parse
 from hilum_mcp.server import Config, Input, Server
 
@@ -53,7 +53,7 @@ async def _add(argv: list[str], desk: Desk) -> int:
         servers, inputs = _chosen(config, options.names, desk), config.inputs
     else:
         servers = [_described(options, command)]
-    file = desk.workspace / sources.OWN if options.project else sources.user_file()
+    file = desk.workspace / places.OWN if options.project else sources.user_file()
     await trio.to_thread.run_sync(_write, desk, file, servers, inputs, options)
     for server in servers:
         await _tell(server, file, desk)
@@ -117,12 +117,20 @@ def _write(
     if not options.project:
         saving.add(file, servers, inputs, replace=options.replace)
         return
+    _in_the_project(desk.root, file)
     _keeping_trust(desk.root, file, lambda: saving.add(file, servers, inputs, replace=options.replace))
     from hilum_mcp.dialects import read_config
 
     written = read_config(file).servers
     for server in servers:
         approving.approve(desk.root, written[server.name])
+
+
+def _in_the_project(root: str, file: Path) -> None:
+    """Refuse to write where a link of the project leads out of it."""
+    if not Path(os.path.realpath(file)).is_relative_to(root):
+        hint = "Remove the link, or leave out --project to write your own file."
+        raise UsageError(f"{file} is a link that leads out of the project.", code=errors.E_DENIED, hint=hint)
 
 
 def _keeping_trust(root: str, file: Path, change: object) -> bool:
@@ -154,7 +162,7 @@ async def _remove(argv: list[str], desk: Desk) -> int:
     options = parse(parser, argv, desk)
     entry = await desk.entry(options.name)
     file = entry.server.file
-    own = desk.workspace / sources.OWN
+    own = desk.workspace / places.OWN
     if file == sources.user_file():
         await trio.to_thread.run_sync(saving.remove, file, options.name)
     elif file == own:

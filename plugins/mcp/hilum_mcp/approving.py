@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
+import msgspec
 from hilum import UsageError, config_folder
 
 from hilum_mcp.server import Server
@@ -26,8 +26,7 @@ APPROVED, SWITCHED, USER = "approved", "switched", "user"
 LATER, YES, NEVER = "Not now", "Yes, start it", "No, switch it off"
 
 
-@attrs.frozen
-class Decisions:
+class Decisions(msgspec.Struct, frozen=True):
     """The user's decisions as they were when they were read.
 
     Args:
@@ -35,8 +34,8 @@ class Decisions:
         switches: Whether a server is on, by project (``user`` for the user's own) and name.
     """
 
-    approved: dict[str, dict[str, str]] = attrs.field(factory=dict)
-    switches: dict[str, dict[str, bool]] = attrs.field(factory=dict)
+    approved: dict[str, dict[str, str]] = {}
+    switches: dict[str, dict[str, bool]] = {}
 
     @classmethod
     def load(cls) -> Decisions:
@@ -139,7 +138,6 @@ async def ask(session: Session, entries: Iterable[Entry]) -> list[Entry]:
     Returns:
         Those that are on now.
     """
-    import msgspec
     import trio
     from hilum_guard import trusted
     from hilum_plan import Plan
@@ -169,21 +167,27 @@ def described(server: Server) -> str:
 
 
 def details(server: Server) -> list[str]:
-    """Write a definition in full, a row a part."""
+    """Write a definition, a row a part: all of it but for values that are secret by their name."""
     import shlex
+
+    from hilum_guard import looks_secret
+
+    def value(name: str, text: str) -> str:
+        secret = "${" not in text and (looks_secret(name, text) or name.lower() == "authorization")
+        return f"({len(text)} characters that are not shown)" if secret else text
 
     rows = []
     if server.kind == "stdio":
         rows.append(f"  runs      {shlex.join((server.command, *server.args))}")
         rows += [f"  in        {server.cwd}"] if server.cwd else []
-        rows += [f"  variable  {name}={value}" for name, value in server.env.items()]
+        rows += [f"  variable  {name}={value(name, text)}" for name, text in server.env.items()]
         rows += [f"  given     {name} (from your environment)" for name in server.env_names]
         rows += [f"  variables of the file {server.env_file}"] if server.env_file else []
     else:
         rows.append(f"  reaches   {server.url} ({'SSE' if server.kind == 'sse' else 'streamable HTTP'})")
-        rows += [f"  header    {name}: {value}" for name, value in server.headers.items()]
-        rows += [f"  header    {name}: from your variable {value}" for name, value in server.header_names.items()]
-        rows += [f"  oauth     {name} = {value}" for name, value in (server.oauth or {}).items()]
+        rows += [f"  header    {name}: {value(name, text)}" for name, text in server.headers.items()]
+        rows += [f"  header    {name}: from your variable {variable}" for name, variable in server.header_names.items()]
+        rows += [f"  oauth     {name} = {value(name, text)}" for name, text in (server.oauth or {}).items()]
     if server.tools is not None:
         rows.append(f"  tools     only {', '.join(server.tools) or 'none'}")
     return rows + ([f"  tools     without {', '.join(server.without)}"] if server.without else [])

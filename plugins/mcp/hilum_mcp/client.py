@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import trio
-from hilum import Agent, Call, Output, Session, Tool, ToolDenied, ToolError, errors, estimate
+from hilum import Agent, Call, Output, Session, Tool, ToolDenied, ToolError, errors
 
-from hilum_mcp import offer, results
-from hilum_mcp.connection import Connection
-from hilum_mcp.errors import reason_of
-from hilum_mcp.log import Log
+from hilum_mcp import offer
 from hilum_mcp.naming import tool_names
 from hilum_mcp.offer import Offer, Offered
-from hilum_mcp.opening import Opening
-from hilum_mcp.requests import Requests
 
 if TYPE_CHECKING:
     from mcp import Client
 
+    from hilum_mcp.connection import Connection, State
+    from hilum_mcp.log import Log
+    from hilum_mcp.requests import Requests
     from hilum_mcp.server import Server
     from hilum_mcp.settings import McpSettings
 
@@ -33,13 +31,14 @@ OFTEN = 0.2
 
 
 class ServerClient:
-    """A server of a session.
+    """A server of a session. What talks to it is imported and made at its first use: most servers of most sessions have none.
 
     Args:
         session: The session.
         server: The server as it is described.
         prefix: What the names of its tools begin with.
         settings: As they hold for the session.
+        nursery: Owns the server's task.
         changed: Called when what it offers, or how it is, has changed.
 
     Attributes:
@@ -52,20 +51,59 @@ class ServerClient:
         server: Server,
         prefix: str,
         settings: McpSettings,
+        nursery: trio.Nursery,
         changed: Callable[[ServerClient, bool], None],
     ) -> None:
         self.session, self.server, self.prefix, self.settings = session, server, prefix, settings
         self.offer: Offer | None = None
         self.size = 0
         self.tools: list[Tool] = []
-        self._names: dict[str, str] = {}
-        self._changed, self._log = changed, Log(prefix)
-        self._requests = Requests(session, server.name, settings, self._log)
-        opening = Opening(session, server, settings, self._log, self._requests)
-        start = server.start_seconds or settings.start_seconds
-        self.connection = Connection(
-            server.name, opening, start, lambda _: changed(self, False), lambda _, client: self._serve(client)
-        )
+        self._nursery, self._changed = nursery, changed
+
+    @functools.cached_property
+    def connection(self) -> Connection:
+        """Its connection, whose task begins with the first look at this."""
+        from hilum_mcp.connection import Connection
+        from hilum_mcp.opening import Opening, start_seconds
+
+        opening = Opening(self.session, self.server, self.settings, self._log, self._requests)
+        connection = Connection(
+            self.name, opening, start_seconds(self.server, self.settings),
+            lambda _: self._changed(self, False), lambda _, client: self._serve(client),
+        )  # fmt: skip
+        self._nursery.start_soon(connection.run, name=f"mcp {self.name}")
+        return connection
+
+    @functools.cached_property
+    def _log(self) -> Log:
+        from hilum_mcp.log import Log
+
+        return Log(self.prefix)
+
+    @functools.cached_property
+    def _requests(self) -> Requests:
+        from hilum_mcp.requests import Requests
+
+        return Requests(self.session, self.name, self.settings, self._log)
+
+    @property
+    def _used(self) -> Connection | None:
+        return self.__dict__.get("connection")
+
+    @property
+    def state(self) -> State:
+        """How its connection is."""
+        return self._used.state if self._used else "idle"
+
+    @property
+    def error(self) -> str:
+        """Why it is down, one sentence."""
+        return self._used.error if self._used else ""
+
+    @property
+    def starts(self) -> int:
+        """How often it was started."""
+        return self._used.starts if self._used else 0
 
     @property
     def name(self) -> str:
@@ -93,18 +131,20 @@ class ServerClient:
         """Take what it offers, and make tools of it."""
         self.offer = new
         shown = [tool for tool in new.tools if self.server.offers(tool.name)]
-        self._names = tool_names(self.prefix, (tool.name for tool in shown))
-        self.tools = [self._tool(self._names[tool.name], tool) for tool in shown]
-        self.size = sum(estimate(f"{tool.name}{tool.description}{tool.schema}".encode()) for tool in self.tools)
+        names = tool_names(self.prefix, (tool.name for tool in shown))
+        self.tools = [self._tool(names[tool.name], tool) for tool in shown]
+        self.size = sum(tool.size for tool in shown)
 
     async def _serve(self, client: Client) -> None:
         """Ask what it offers, and again whenever it says that this has changed."""
+        from hilum_mcp import listing
+
         requests = self._requests
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._listen, client)
             while True:
                 requests.changed = trio.Event()
-                new = await offer.ask(client)
+                new = await listing.ask(client)
                 if new != self.offer:
                     self.take(new)
                     await trio.to_thread.run_sync(offer.keep, self.server.digest, new)
@@ -117,6 +157,8 @@ class ServerClient:
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
+        from hilum_mcp.errors import reason_of
+
         has = client.server_capabilities
         tools = bool(has.tools and has.tools.list_changed)
         prompts = bool(has.prompts and has.prompts.list_changed)
@@ -126,7 +168,9 @@ class ServerClient:
             async with client.listen(tools_list_changed=tools, prompts_list_changed=prompts) as heard:
                 async for _ in heard:
                     self._requests.changed.set()
-        except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError) as error:
+        except ListenNotSupportedError:
+            return
+        except (SubscriptionLost, MCPError, TimeoutError) as error:
             self._log.say(f"does not tell of changes: {reason_of(error)}")
 
     # --- calls --------------------------------------------------------------------------------------------------------
@@ -135,12 +179,16 @@ class ServerClient:
         described = offered.description or f"The tool {offered.name} of the MCP server {self.name}."
         run = functools.partial(self._call, offered.name)
         # The time limit is this module's own: it stands still while the user is asked, and progress renews it.
-        return Tool(
+        made = Tool(
             name, described, run, risk="network", effect="once", timeout=float("inf"), schema=offered.schema
         )  # fmt: skip
+        if self.name in self.settings.agents:
+            made.serves = self.serves
+        return made
 
     async def _call(self, tool: str, call: Call, /, **arguments: Any) -> Output:
-        self.check(call.agent)
+        from hilum_mcp import results
+
         shown = trio.current_time() - OFTEN
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
@@ -162,9 +210,11 @@ class ServerClient:
         """Run a job within its time limit; says what goes wrong so that the model can go on."""
 
         async def timed(client: Client) -> Any:
-            with work.scope if work is not None else nullcontext():
-                if work is not None:
-                    work.alive()
+            if work is None:
+                return await job(client)
+            work.scope = trio.CancelScope()
+            work.alive()
+            with work.scope:
                 return await job(client)
 
         try:
@@ -172,7 +222,12 @@ class ServerClient:
         except (ToolError, trio.Cancelled):
             raise
         except Exception as error:
-            message = f"The MCP server {self.name} refuses {what}: {reason_of(error)}"
+            from hilum_mcp.errors import NO_STATUS, reason_of
+
+            why = reason_of(error)
+            if why.startswith(NO_STATUS) and self.connection.refused:
+                why = self.connection.refused
+            message = f"The MCP server {self.name} refuses {what}: {why}"
             raise ToolError(message, code=errors.E_SERVER, hint="Look at the arguments, or do without.") from None
         if work is not None and work.scope.cancelled_caught:
             message = (
@@ -187,6 +242,8 @@ class ServerClient:
         Raises:
             ToolError: There is none, or the server is down.
         """
+        from hilum_mcp import results
+
         found = await self._limited(lambda client: client.read_resource(uri), f"the resource {uri}")
         texts: list[str] = []
         images: list[Any] = []
@@ -204,13 +261,17 @@ class ServerClient:
         async def both(client: Client) -> list[str]:
             from mcp import MCPError
 
+            from hilum_mcp import listing
+
             odd: list[str] = []
-            listed = await offer.pages(client.list_resources, "resources", odd)
-            try:
-                templates = await offer.pages(client.list_resource_templates, "resource_templates", odd)
-            except MCPError:
-                templates = []  # many servers have none, and do not know the question
-            rows = [_row(each.uri, each) for each in listed] + [_row(each.uri_template, each) for each in templates]
+            rows = await listing.pages(client.list_resources, "resources", odd, lambda each: _row(each.uri, each))
+            with suppress(MCPError):  # many servers have none, and do not know the question
+                rows += await listing.pages(
+                    client.list_resource_templates,
+                    "resource_templates",
+                    odd,
+                    lambda each: _row(each.uri_template, each),
+                )
             return rows + odd
 
         found: list[str] = await self._limited(both, "the list of resources")
@@ -222,6 +283,8 @@ class ServerClient:
         Raises:
             ToolError: There is none, or the server is down.
         """
+        from hilum_mcp import results
+
         found = await self._limited(lambda client: client.get_prompt(name, arguments), f"the prompt {name}")
         parts = []
         for message in found.messages:
@@ -240,4 +303,6 @@ class ServerClient:
 def _row(uri: str, each: Any) -> str:
     about = ": ".join(filter(None, (each.title or each.name, each.description)))
     kind = f" ({each.mime_type})" if each.mime_type else ""
-    return f"{uri}{kind} {about}"[:300]
+    from hilum_mcp.listing import text
+
+    return text(f"{uri}{kind} {about}".replace("\n", " "), 300)

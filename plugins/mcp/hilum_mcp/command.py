@@ -29,7 +29,12 @@ def main(argv: Sequence[str]) -> int:
     if not folder.is_dir():
         raise UsageError(f"There is no folder {given}.", hint="Name an existing folder.")
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    code = trio.run(run, words, Desk(folder, sys.stdout, ask=_ask if terminal else None))
+    desk = Desk(folder, sys.stdout, ask=_ask, typed=_typed) if terminal else Desk(folder, sys.stdout)
+    code = 130  # as shells have it for what was interrupted
+    try:
+        code = trio.run(run, words, desk)
+    except* KeyboardInterrupt:  # it may come in groups, from whatever was waited for
+        print(file=sys.stderr)
     sys.stdout.flush()
     return code
 
@@ -58,6 +63,13 @@ def _ask(question: str, secret: bool) -> str:
         return (getpass if secret else input)(f"{neutral(question)} ").strip()
     except EOFError:
         return ""
+
+
+async def _typed() -> str:
+    """Wait for a line at the terminal. The thread is left behind where nothing is typed, and ends with the program."""
+    import trio
+
+    return (await trio.to_thread.run_sync(os.read, 0, 65_536, abandon_on_cancel=True)).decode(errors="replace").strip()
 
 
 async def reply(session: Session, rows: Any, line: str) -> str:

@@ -43,6 +43,9 @@ PATIENT = 3.0
 REASON = 1.5
 """Seconds to learn why a connection ended."""
 
+TOGETHER = 0.1
+"""Seconds within which the calls that are refused for one reason all learn it."""
+
 GOODBYE = 1.0
 """Seconds to tell a server that a call was cancelled."""
 
@@ -76,6 +79,7 @@ class Connection:
     starts: int = 0
     _failed: int = 0
     _next: float = 0.0
+    _renew: bool = False
     _client: Client | None = None
     _nursery: trio.Nursery | None = None
     _line: Line = attrs.Factory(Line)
@@ -91,6 +95,9 @@ class Connection:
             await trio.sleep_until(self._next)
             began = trio.current_time()
             await self._live()
+            if self._renew:
+                self._renew = False
+                continue
             up = trio.current_time() - began if self.state == "up" else 0.0
             self._failed = 1 if up >= STEADY else self._failed + 1
             delay = min(FIRST_DELAY * 4 ** (self._failed - 1), LONGEST_DELAY)
@@ -142,6 +149,11 @@ class Connection:
 
     # --- for others ---------------------------------------------------------------------------------------------------
 
+    @property
+    def refused(self) -> str:
+        """What a server that is reached by HTTP refused last, a sentence."""
+        return self._line.refused
+
     def want(self) -> None:
         """Have it started, unless it is."""
         self._wanted.set()
@@ -160,6 +172,16 @@ class Connection:
             ToolError: ``E_SERVER``: the server does not run, or died meanwhile.
             Exception: What the job raises.
         """
+        try:
+            return await self._use(job)
+        except _Forgotten as forgotten:  # what was refused had no effect
+            await trio.sleep(TOGETHER)
+            if not forgotten.line.lost.is_set():
+                self._renew = True
+                forgotten.line.lose("It has forgotten the session.")
+        return await self._use(job, last=True)
+
+    async def _use(self, job: Callable[[Client], Awaitable[T]], last: bool = False) -> T:
         await self._ready()
         client, nursery, line = self._client, self._nursery, self._line
         assert client is not None
@@ -178,6 +200,8 @@ class Connection:
             raise
         if task.finished:
             return task.value  # type: ignore[no-any-return]
+        if line.forgotten and task.error is not None and not last:
+            raise _Forgotten(line)
         if task.error is None or _closed(task.error):
             with trio.move_on_after(REASON):  # it may come a moment later than the end
                 await line.lost.wait()
@@ -195,7 +219,7 @@ class Connection:
 
     def _down(self, what: str, why: str) -> ToolError:
         message = f"The MCP server {self.name} {what}. {why}".strip()
-        if self.login:
+        if self.login or self._line.login:
             return NeedsUser(message, code=errors.E_SERVER, hint=f"The user can log in: hilum mcp login {self.name}")
         wait = max(math.ceil(self._next - trio.current_time()), 1)
         again = f"It is started again in {wait} s: try" if self._wanted.is_set() else f"Try again in {wait} s"
@@ -203,6 +227,13 @@ class Connection:
             f"{again} once more if it is safe to repeat, or do without. hilum mcp logs {self.name} shows what it said."
         )
         return ToolError(message, code=errors.E_SERVER, hint=hint)
+
+
+class _Forgotten(Exception):
+    """The server has forgotten the session, as after a restart: a new one is begun."""
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
 
 
 class _Job:

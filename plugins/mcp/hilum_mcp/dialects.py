@@ -19,6 +19,7 @@ from hilum_mcp.server import Config, Input, Mistake, Server
 # The first of these that a file has; a path of keys each.
 TABLES = [
     ("mcpServers",), ("mcp_servers",), ("servers",), ("context_servers",), ("mcp", "servers"), ("mcp",), ("extensions",),
+    ("mcp.servers",), ("amp.mcpServers",), ("augment.advanced", "mcpServers"),
 ]  # fmt: skip
 NO_TABLE = "It names no MCP servers"
 _CHOICES = {"allowed", "excluded", "enabled", "discovery", "serverCommand", "access", "gallery", "inputs", "assistant"}
@@ -50,7 +51,9 @@ def read_config(path: str | Path) -> Config:
 
     keys, table = _table(data)
     if keys is None:
-        if data:
+        if _looks_like_a_server(data):
+            tell(f'{NO_TABLE}, but describes one without a name: {{"mcpServers": {{"NAME": …}}}} goes around it.')
+        elif data:
             known = ", ".join(".".join(each) for each in TABLES)
             tell(f"{NO_TABLE}: there is none of the tables {known}.")
         return Config(file, {}, tuple(odd))

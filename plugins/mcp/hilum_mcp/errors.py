@@ -5,6 +5,8 @@ from __future__ import annotations
 from hilum import HilumError
 
 LONGEST = 500
+NO_STATUS = "Server returned an error response"
+"""What the SDK says of any status that is no success."""
 
 
 class NeedsLogin(Exception):
@@ -23,9 +25,19 @@ def reason_of(error: BaseException) -> str:
     error = single(error)
     if isinstance(error, HilumError):
         return str(error)
-    text = " ".join(str(error).split())[:LONGEST] or type(error).__name__
+    told: BaseException | None = error
+    while told is not None and not str(told):  # libraries of HTTP hide the reason behind an error of their own
+        told = told.__cause__ or told.__context__
+    text = " ".join(str(told or "").split())[:LONGEST] or type(error).__name__
     if said := getattr(getattr(error, "error", None), "message", ""):  # an error of the protocol
         text = " ".join(str(said).split())[:LONGEST]
+    elif type(error).__name__ == "ValidationError":
+        first = error.errors()[0]  # type: ignore[attr-defined]
+        text = f"It answers what the protocol does not have: {'.'.join(map(str, first['loc']))}: {first['msg']}"[
+            :LONGEST
+        ]
+    elif type(error).__name__ == "HTTPStatusError":  # its text has the whole address, which may hold a key
+        text = f"HTTP {error.response.status_code}"  # type: ignore[attr-defined]
     elif isinstance(error, OSError) or type(error).__module__.partition(".")[0] in ("httpx", "httpx2", "httpcore2"):
         text = f"{type(error).__name__}: {text}"
     return text if text.endswith((".", "!", "?")) else f"{text}."

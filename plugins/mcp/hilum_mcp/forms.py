@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +11,14 @@ import msgspec
 
 DECLINE, SKIP = "Decline", "Leave it empty"
 YES, NO = "Yes", "No"
-MOST_FIELDS, MOST_CHOICES, LONGEST = 10, 8, 300
+MOST_FIELDS, MOST_CHOICES, LONGEST = 20, 8, 300
+_SECRET = re.compile(
+    r"pass(word|phrase|code)|secret|credential|(private|api|access).?key|(?<![a-z])(token|pin|cvv|cvc)(?![a-z])", re.I
+)
+_BOUNDS = {
+    "integer": ("minimum", "maximum"), "number": ("minimum", "maximum"), "string": ("minLength", "maxLength"),
+    "array": ("minItems", "maxItems"),
+}  # fmt: skip
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -22,6 +31,9 @@ class Field(msgspec.Struct, frozen=True):
         choices: What it may be: what is shown, and the value.
         multiple: Whether it may be several of them.
         required: Whether it must have a value.
+        default: What the server proposes, as it is shown; empty for nothing.
+        least: The least number, length, or count of choices.
+        most: The largest.
     """
 
     name: str
@@ -30,11 +42,15 @@ class Field(msgspec.Struct, frozen=True):
     choices: dict[str, str] = {}
     multiple: bool = False
     required: bool = False
+    default: str = ""
+    least: float = -math.inf
+    most: float = math.inf
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What the user may choose; what is left to be typed is not among them."""
+        """What the user may choose, what the server proposes first; what is left to be typed is not among them."""
         own = (YES, NO) if self.kind == "boolean" else tuple(self.choices)
+        own = (self.default, *(each for each in own if each != self.default)) if self.default else own
         return (*own[:MOST_CHOICES], *(() if self.required else (SKIP,)), DECLINE)
 
     def value(self, given: Sequence[str]) -> Any:
@@ -45,6 +61,14 @@ class Field(msgspec.Struct, frozen=True):
         """
         if SKIP in given and not self.required:
             return None
+        value = self._read(given)
+        size = value if isinstance(value, int | float) else len(value)
+        if not self.least <= size <= self.most:
+            what = "" if isinstance(value, int | float) else " letters" if isinstance(value, str) else " of them"
+            raise ValueError(f"It must be {_range(self.least, self.most)}{what}")
+        return value
+
+    def _read(self, given: Sequence[str]) -> Any:
         if self.choices:
             if wrong := [each for each in given if each not in self.choices]:
                 raise ValueError(f"{wrong[0]!r} is none of the choices")
@@ -56,9 +80,23 @@ class Field(msgspec.Struct, frozen=True):
                 raise ValueError("Answer Yes or No")
             return text == YES
         try:
-            return {"integer": int, "number": float}.get(self.kind, str)(text)
+            value = {"integer": int, "number": float}.get(self.kind, str)(text)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError
+            return value
         except ValueError:
             raise ValueError(f"{text[:40]!r} is no {self.kind}") from None
+
+
+def _range(least: float, most: float) -> str:
+    if most == math.inf:
+        return f"{least:g} or more"
+    return f"{most:g} or less" if least == -math.inf else f"{least:g} to {most:g}"
+
+
+def secret(text: str) -> bool:
+    """Whether a form seems to ask for something that belongs into no form."""
+    return _SECRET.search(text) is not None
 
 
 def fields(schema: Mapping[str, Any]) -> list[Field]:
@@ -78,7 +116,8 @@ def _field(name: str, about: Any, required: bool) -> Field:
     if not isinstance(about, Mapping):
         raise ValueError(f"The field {name} is no object.")
     said = ": ".join(str(about[key])[:LONGEST] for key in ("title", "description") if about.get(key)) or name
-    kind, multiple = about.get("type", "string"), False
+    kind, multiple, default = about.get("type", "string"), False, about.get("default")
+    least, most = (about.get(key) for key in _BOUNDS.get(str(kind), ("", "")))
     if kind == "array":
         items = about.get("items")
         about, kind, multiple = items if isinstance(items, Mapping) else {}, "string", True
@@ -94,4 +133,19 @@ def _field(name: str, about: Any, required: bool) -> Field:
     if multiple and not choices:
         raise ValueError(f"The field {name} is a list without choices.")
     more = f" ({kind})" if kind in ("number", "integer") else ""
-    return Field(name, kind, f"{said}{more}", choices, multiple, required)
+    least = least if isinstance(least, int | float) else -math.inf
+    most = most if isinstance(most, int | float) else math.inf
+    proposed = _default(default, kind, choices)
+    return Field(name, kind, f"{said}{more}", choices, multiple, required, proposed, least, most)
+
+
+def _default(value: Any, kind: str, choices: Mapping[str, str]) -> str:
+    """Give what a server proposes as the user sees it; empty where it is none of the field's values."""
+    if choices:
+        return next((shown for shown, each in choices.items() if each == value), "")
+    if kind == "boolean":
+        return {True: YES, False: NO}.get(value, "") if isinstance(value, bool) else ""
+    fits = {"string": str, "number": int | float, "integer": int}[kind]
+    text = str(value)
+    plain = isinstance(value, fits) and not isinstance(value, bool) and text.strip() and text not in (SKIP, DECLINE)
+    return text if plain and len(text) <= LONGEST else ""

@@ -6,19 +6,23 @@ beside everything else; its tools come late, and are reached through ``find_tool
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import attrs
+import msgspec
 import trio
 from hilum import Agent, Interpretation, Layer, Output, Session, Tool, ToolError, errors, hookimpl, tool
 
 from hilum_mcp import offer
 from hilum_mcp.client import ServerClient
 from hilum_mcp.naming import prefixes
-from hilum_mcp.prompting import command, listed
 from hilum_mcp.settings import McpSettings
 from hilum_mcp.sources import Entry
+
+if TYPE_CHECKING:
+    from hilum_mcp.server import Server
 
 RANK = 60
 MOST_NAMES = 60
@@ -26,7 +30,7 @@ PROMPT_SECONDS = 9.0
 """Seconds a slash command waits for its server; the hook has ten."""
 
 
-class Row(NamedTuple):
+class Row(msgspec.Struct, frozen=True):
     """How a server is, for faces: ``state`` is that of its entry, or of its connection."""
 
     name: str
@@ -43,16 +47,22 @@ class Mcp:
         session: The session.
         settings: As they hold for it.
         entries: Its servers.
+        nursery: Owns the servers' tasks.
     """
 
-    def __init__(self, session: Session, settings: McpSettings, entries: Sequence[Entry]) -> None:
-        self._session, self._settings = session, settings
+    def __init__(
+        self, session: Session, settings: McpSettings, entries: Sequence[Entry], nursery: trio.Nursery
+    ) -> None:
+        self._session, self._settings, self._nursery = session, settings, nursery
         self._entries, self._told = list(entries), set[str]()
         on = [entry.server for entry in entries if entry.state == "on"]
         names = prefixes(on)
-        self.clients = {s.name: ServerClient(session, s, names[s.name], settings, self._changed) for s in on}
+        self.clients = {server.name: self._client_of(server, names[server.name]) for server in on}
         self._place: dict[str, bool] = {}
         self._open, self._prompted = False, trio.Event()
+
+    def _client_of(self, server: Server, prefix: str) -> ServerClient:
+        return ServerClient(self._session, server, prefix, self._settings, self._nursery, self._changed)
 
     def load(self) -> None:
         """Take what the servers offered last. Blocks for the time of reading small files."""
@@ -60,19 +70,27 @@ class Mcp:
             if (known := offer.known(client.server.digest)) is not None:
                 client.take(known)
 
-    def start(self, nursery: trio.Nursery) -> None:
-        """Start the servers' tasks. No server starts before every half is open: the guard's puts it into the sandbox."""
-        for client in self.clients.values():
-            nursery.start_soon(client.connection.run, name=f"mcp {client.name}")
+    def start(self) -> None:
+        """Begin. No server starts before every half is open: the guard's puts it into the sandbox."""
         if any(entry.state == "unapproved" for entry in self._entries):
-            nursery.start_soon(self._approve, nursery, name="mcp approvals")
+            self._nursery.start_soon(self._approve, name="mcp approvals")
         self._open = True
-        self._session.expects_tools = any(client.offer is None for client in self.clients.values()) or bool(
-            self._settings.definitions < sum(client.size for client in self.clients.values())
+        self._session.expects_tools = (
+            any(client.offer is None for client in self.clients.values())
+            or self._settings.definitions < sum(client.size for client in self.clients.values())
+            or self._asks()
         )
         self._tell_entries()
 
-    async def _approve(self, nursery: trio.Nursery) -> None:
+    def _asks(self) -> bool:
+        """Whether the user will be asked for servers, whose tools would come late."""
+        if not any(entry.state == "unapproved" for entry in self._entries) or self._session.kind == "headless":
+            return False
+        from hilum_guard import trusted
+
+        return trusted(os.path.realpath(self._session.workspace.root))
+
+    async def _approve(self) -> None:
         """Ask about what a trusted project describes and the user has not approved, once there is a prompt."""
         from hilum_mcp import approving
 
@@ -81,10 +99,8 @@ class Mcp:
             self._entries = [entry if each.server.name == entry.server.name else each for each in self._entries]
             server = entry.server
             prefix = prefixes([*(client.server for client in self.clients.values()), server])[server.name]
-            client = ServerClient(self._session, server, prefix, self._settings, self._changed)
-            self.clients[server.name] = client
-            nursery.start_soon(client.connection.run, name=f"mcp {server.name}")
-            client.connection.want()
+            self.clients[server.name] = self._client_of(server, prefix)
+            self.clients[server.name].connection.want()
 
     def rows(self) -> list[Row]:
         """Give how each server is."""
@@ -94,9 +110,8 @@ class Mcp:
             if client is None:
                 rows.append(Row(entry.server.name, entry.state, entry.reason, (), 0))
             else:
-                connection = client.connection
                 names = tuple(tool.name for tool in client.tools)
-                rows.append(Row(client.name, connection.state, connection.error, names, connection.starts))
+                rows.append(Row(client.name, client.state, client.error, names, client.starts))
         return rows
 
     # --- tools --------------------------------------------------------------------------------------------------------
@@ -118,15 +133,21 @@ class Mcp:
                 found.append(attrs.evolve(each, late=True) if late else each)
             if any(self._place[each.name] for each in client.tools):
                 room -= client.size
-        if any(client.offer is not None and client.offer.resources for client in self.clients.values()):
+        with_resources = [client for client in self.clients.values() if client.offer and client.offer.resources]
+        if with_resources:
             in_list = self._place.setdefault("list_resources", not sealed)
             late = not in_list and self._session.expects_tools
-            found += [attrs.evolve(each, late=late) for each in (self.list_resources, self.read_resource)]
+
+            def serves(agent: Agent) -> bool:
+                return any(client.serves(agent) for client in with_resources)
+
+            both = self.list_resources, self.read_resource
+            found += [attrs.evolve(each, late=late, serves=serves) for each in both]
         return found
 
     def _client(self, name: str, agent: Agent) -> ServerClient:
         if (client := self.clients.get(name)) is None:
-            known = ", ".join(self.clients) or "none"
+            known = ", ".join(client.name for client in self.clients.values() if client.serves(agent)) or "none"
             raise ToolError(f"There is no MCP server {name!r}.", code=errors.E_NOT_FOUND, hint=f"Known: {known}.")
         client.check(agent)
         return client
@@ -160,29 +181,32 @@ class Mcp:
     def build_prompt_layer(self, agent: Agent) -> list[Layer]:
         """Give what the model must know of each server: nothing of one whose tools stand in the list and that says nothing."""
         self._prompted.set()
-        if not self.clients:
+        said = [client for client in self.clients.values() if self._has_news(client) and client.serves(agent)]
+        if not said:
             return []
         usable = {tool.name: tool for tool in agent.tools()}
         layers = []
-        for client in self.clients.values():
-            if not client.serves(agent):
-                continue
+        for client in said:
             mine = [usable[tool.name] for tool in client.tools if tool.name in usable]
             if text := "\n".join(self._about(client, mine)):
                 layers.append(Layer(RANK, f"mcp {client.name}", f"MCP server {client.name}: {text}"))
         return layers
 
+    def _has_news(self, client: ServerClient) -> bool:
+        """Whether the model may have to know something of a server beside its tools: most sessions look no further."""
+        offer = client.offer
+        return offer is None or client.state == "down" or bool(offer.instructions) or self._session.expects_tools
+
     def _about(self, client: ServerClient, mine: Sequence[Tool]) -> Iterator[str]:
-        connection = client.connection
         if client.offer is None:
-            if not connection.error:
+            if not client.error:
                 late = "through find_tools and call_tool" if self._session.expects_tools else "with a later prompt"
                 yield f"it is being started; its tools come later, {late}."
             else:
-                yield f"it does not run, so its tools are missing. {connection.error}"
+                yield f"it does not run, so its tools are missing. {client.error}"
             return
-        if connection.state == "down":
-            yield f"it is down, and its tools fail until it is up again. {connection.error}"
+        if client.state == "down":
+            yield f"it is down, and its tools fail until it is up again. {client.error}"
         if hidden := [tool.name for tool in mine if tool.late]:
             more = f" and {len(hidden) - MOST_NAMES} more" if len(hidden) > MOST_NAMES else ""
             names = ", ".join(hidden[:MOST_NAMES]) + more
@@ -231,8 +255,12 @@ class Mcp:
         if text == "/mcp" or text.startswith("/mcp "):
             from hilum_mcp.command import reply
 
-            said = await reply(self._session, lambda: [row[:4] for row in self.rows()], text[5:])
+            said = await reply(
+                self._session, lambda: [(r.name, r.state, r.error, r.tools) for r in self.rows()], text[5:]
+            )
             return Interpretation(text, reply=said)
+        from hilum_mcp.prompting import command, listed
+
         if text.split(None, 1)[0] == "/prompts":
             return Interpretation(text, reply=listed(self._prompts()))
         if (meant := command(text, self._prompts())) is None:

@@ -1,21 +1,40 @@
-"""Servers that are reached by HTTP: streamable HTTP, and SSE of the first era, over the SDK."""
+"""Servers that are reached by HTTP: streamable HTTP, and SSE of the first era, over the SDK.
+
+Redirects are followed on the server's own origin only, which is the SDK's rule. Proxies and certificates are those of the
+environment (``HTTPS_PROXY``, ``NO_PROXY``, ``SSL_CERT_FILE``).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from http.client import responses
 from typing import TYPE_CHECKING, Any
 
-from hilum_mcp.errors import reason_of
-from hilum_mcp.stdio import Line
+import trio
+from hilum import UsageError
+
+from hilum_mcp.errors import NO_STATUS, reason_of, single
+from hilum_mcp.login import takes_login
+from hilum_mcp.stdio import LONGEST_LINE, Broken, Line
 
 if TYPE_CHECKING:
     import httpx2
 
     from hilum_mcp.server import Server
 
-CONNECT, READ = 15.0, 300.0
-"""Seconds to reach a server, and between two signs of life on an open stream."""
+CONNECT = 15.0
+"""Seconds to reach a server. An open stream may be silent for as long as a call may take: calls have limits of their own."""
+
+GOODBYE = 0.2
+"""Seconds to tell a server that its session is over."""
+
+MOMENT = 0.05
+"""Seconds after the end of a stream within which the SDK raises why it ended."""
+
+BETWEEN = 0.25
+"""Seconds between two times a stream is opened, whatever a server wishes."""
 
 
 @asynccontextmanager
@@ -24,54 +43,175 @@ async def http_transport(
 ) -> AsyncIterator[tuple[Any, Any]]:
     """Reach a server and give the two streams that the SDK reads and writes.
 
-    Redirects are followed on the server's own origin only, which is the SDK's rule.
-
     Args:
         server: Where, with variables filled in.
         line: Is told when it is over, and why requests fail.
         auth: What signs requests, if the user has logged in.
         sse: Whether to speak the HTTP of the first era.
 
+    Raises:
+        UsageError: A header is none.
     """
+    import anyio
     import httpx2
+    from mcp import MCPError
     from mcp.client.sse import sse_client
     from mcp.client.streamable_http import streamable_http_client
 
-    watch = _Watch(line, signed=auth is not None)
-    timeout = httpx2.Timeout(CONNECT, read=READ)
+    watch = _Watch(server, line, signed=auth is not None, sse=sse)
+    given = {"accept-encoding": "identity", **_headers(server)}
 
     def client(
-        headers: dict[str, str] | None = None, timeout: Any = timeout, auth: httpx2.Auth | None = auth
+        headers: dict[str, str] | None = None, timeout: Any = None, auth: httpx2.Auth | None = auth
     ) -> httpx2.AsyncClient:
-        hooks: dict[str, list[Callable[..., Any]]] = {"response": [watch]}
+        hooks: dict[str, list[Callable[..., Any]]] = {"request": [watch.asks], "response": [watch.hears]}
         return httpx2.AsyncClient(
-            headers={**server.headers, **(headers or {})}, timeout=timeout, auth=auth, event_hooks=hooks
+            headers=given | (headers or {}),
+            timeout=httpx2.Timeout(CONNECT, read=None, pool=None),
+            limits=httpx2.Limits(max_connections=None),
+            auth=auth,
+            event_hooks=hooks,
         )
 
     try:
         async with AsyncExitStack() as stack:
             if sse:
-                made = sse_client(
-                    server.url, timeout=CONNECT, sse_read_timeout=READ, httpx_client_factory=client, auth=auth
-                )
+                made = sse_client(server.url, httpx_client_factory=client, auth=auth)
             else:
-                made = streamable_http_client(server.url, http_client=await stack.enter_async_context(client()))
-            yield await stack.enter_async_context(made)
+                http = await stack.enter_async_context(client())
+                stack.push_async_callback(watch.goodbye, http)
+                made = streamable_http_client(
+                    server.url, http_client=http, terminate_on_close=False, max_sse_event_size=LONGEST_LINE
+                )
+            read, write = await stack.enter_async_context(made)
+            into, heard = anyio.create_memory_object_stream[Any](0)
+            nursery = await stack.enter_async_context(trio.open_nursery())
+            nursery.start_soon(_pass_on, read, into, line)
+            try:
+                yield heard, write
+            finally:
+                nursery.cancel_scope.cancel()
+                into.close()
+                heard.close()
     except* httpx2.TransportError as group:
-        line.lose(f"{server.url} cannot be reached. {reason_of(group)}")
+        why = reason_of(group)
+        trust = " SSL_CERT_FILE names a certificate of your own to trust." if "CERTIFICATE_VERIFY" in why else ""
+        line.lose(f"{place(server.url)} cannot be reached. {why}{trust}")
+        raise
+    except* (httpx2.HTTPStatusError, MCPError) as group:
+        said = reason_of(group)
+        if isinstance(single(group), httpx2.HTTPStatusError) or said.startswith(NO_STATUS):
+            said = ""
+        line.why = line.why or f"{line.refused} {said}".strip()
         raise
 
 
+async def _pass_on(read: Any, into: Any, line: Line) -> None:
+    """Pass on what a server sends; the end of it is the end of the connection, which the SDK does not tell."""
+    import anyio
+
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        async for message in read:
+            await into.send(message)
+        if into.statistics().open_receive_streams:  # the SDK still listens
+            await trio.sleep(MOMENT)
+            line.lose("The connection ended.")
+    into.close()
+
+
+def place(url: str) -> str:
+    """Give an address without what may be secret in it: user, password, query."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "its address"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _headers(server: Server) -> dict[str, str]:
+    """Give the headers of each request; a line break at the end of a value, as of a file, is no part of it.
+
+    Raises:
+        UsageError: One is none; its value is not told.
+    """
+    found = {name: value.strip() for name, value in server.headers.items()}
+    for name, value in found.items():
+        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or not re.fullmatch(r"[\t\x20-\x7e]*", value):
+            raise UsageError(
+                f"The header {name!r} of the MCP server {server.name} has characters that no header may have.",
+                hint="Write letters, digits and signs of ASCII, on one line.",
+            )
+    return found
+
+
 class _Watch:
-    """Looks at each response, whose status the SDK does not pass on."""
+    """Looks at each request and response: the SDK passes on no status, sets no bounds, and leaves sessions behind."""
 
-    def __init__(self, line: Line, signed: bool) -> None:
-        self.line, self.signed = line, signed
+    def __init__(self, server: Server, line: Line, signed: bool, sse: bool) -> None:
+        self.server, self.line, self.signed, self.sse = server, line, signed, sse
+        self.session: dict[str, str] = {}
+        self._next = 0.0
 
-    async def __call__(self, response: httpx2.Response) -> None:
-        self.line.status = status = response.status_code
+    async def asks(self, request: httpx2.Request) -> None:
+        """Wait before a stream is opened again that was open a moment ago."""
+        if request.method == "GET":
+            await trio.sleep_until(self._next)
+            self._next = trio.current_time() + BETWEEN
+        kept = ("mcp-session-id", "mcp-protocol-version")
+        if kept[0] in request.headers:
+            self.session = {name: request.headers[name] for name in kept if name in request.headers}
+
+    async def hears(self, response: httpx2.Response) -> None:
+        """Note the status, and bound what is read."""
+        event = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        if not event:  # each event is bounded by the SDK
+            response.stream = _bounded(response.stream, self.line)
+        if "accept-encoding" not in response.request.headers:
+            return  # it belongs to a log-in
+        line, status = self.line, response.status_code
+        line.status = status
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            line.lose("It sends compressed what was asked for as it is.")
+            raise Broken(line.why)
+        if status < 400:
+            return
+        line.refused = (
+            f"{place(str(response.request.url))} answers HTTP {status} {responses.get(status, '')}".rstrip() + "."
+        )
         if status == 401 and not self.signed:
-            self.line.login = "It wants to know who asks (HTTP 401)."
-            self.line.lose(self.line.login)
-        elif status == 404 and "mcp-session-id" in response.request.headers:
-            self.line.lose("It has forgotten the session, as after a restart.")
+            if takes_login(self.server):
+                line.login = "It wants to know who asks (HTTP 401)."
+            line.lose(line.login or "It does not accept the key in its description (HTTP 401).")
+            raise Broken(line.why)
+        elif status == 404 and response.request.method == "POST" and "mcp-session-id" in response.request.headers:
+            line.forgotten = True
+        elif self.sse and response.request.method == "POST":
+            line.lose(line.refused)  # the SDK only logs it
+
+    async def goodbye(self, client: httpx2.AsyncClient) -> None:
+        """Tell the server that the session is over, whatever is cancelled around."""
+        if self.session and not self.line.lost.is_set():
+            with trio.move_on_after(GOODBYE, shield=True), suppress(Exception):
+                await client.delete(self.server.url, headers=self.session)
+
+
+def _bounded(stream: Any, line: Line) -> Any:
+    """Give a stream of a body that breaks off when it is too large."""
+    import httpx2
+
+    class Bounded(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for chunk in stream:
+                size += len(chunk)
+                if size > LONGEST_LINE:
+                    line.lose(f"It sent an answer of more than {LONGEST_LINE >> 20} MB.")
+                    raise Broken(line.why)
+                yield chunk
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    return Bounded()

@@ -44,6 +44,9 @@ class Log:
         *lines, self._line = (self._line + data).split(b"\n")
         self._line = self._line[-1000:]
         self._last.extend(line[-1000:] for line in lines[-3:] if line.strip())
+        self._keep(data)
+
+    def _keep(self, data: bytes) -> None:
         room = max(MOST_PENDING - len(self._pending), 0)
         self._pending += data[:room]
         self._dropped += len(data) - min(room, len(data))
@@ -56,7 +59,7 @@ class Log:
     def say(self, text: str) -> None:
         """Write a line of hilum's own."""
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-        self._pending += f"[{stamp} hilum {os.getpid()}] {text}\n".encode(errors="replace")
+        self._keep(f"[{stamp} hilum {os.getpid()}] {text}\n".encode(errors="replace"))
 
     def last(self, most: int = 300) -> str:
         """Give what was said last, on one line."""
@@ -66,6 +69,8 @@ class Log:
 
     async def flush(self) -> None:
         """Write what is pending. A disk that is full costs the log and nothing else."""
+        if self._lock.statistics().tasks_waiting:
+            return  # who waits writes this, too
         async with self._lock:
             if data := bytes(self._pending):
                 if self._dropped:

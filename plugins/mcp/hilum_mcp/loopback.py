@@ -12,6 +12,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import trio
+from hilum import UsageError, errors
 
 PATH = "/callback"
 MOST_BYTES, SECONDS = 16_384, 10.0
@@ -38,18 +39,20 @@ class Loopback:
     Args:
         port: The port it got.
 
-    Attributes:
-        state: What the right request carries; until it is set, none is right.
     """
 
     def __init__(self, port: int) -> None:
-        self.port, self.state = port, ""
+        self.port, self._state = port, ""
         self._came, self._answer = trio.Event(), Answer("", "", "", "")
 
     @property
     def url(self) -> str:
         """Where the browser is sent to."""
         return f"http://127.0.0.1:{self.port}{PATH}"
+
+    def expect(self, state: str) -> None:
+        """Begin to wait for a browser: only the request that carries this is right."""
+        self._state, self._came = state, trio.Event()
 
     async def wait(self) -> Answer:
         """Wait for the browser."""
@@ -85,26 +88,42 @@ class Loopback:
             or hosts not in ([f"127.0.0.1:{self.port}"], [f"localhost:{self.port}"])
         ):
             return "404 Not Found", "There is nothing here."
-        given = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-        state = given.get("state", "")
-        if not self.state or not secrets.compare_digest(state.encode(), self.state.encode()) or self._came.is_set():
+        if not self.take(parts.query):
             return "400 Bad Request", "This is not the answer that hilum waits for."
+        return "200 OK", _DONE
+
+    def take(self, query: str) -> bool:
+        """Take what stands behind the ``?`` of the address that the browser was sent to; gives whether it is right."""
+        given = {key: values[-1] for key, values in parse_qs(query).items()}
+        state = given.get("state", "")
+        if not self._state or not secrets.compare_digest(state.encode(), self._state.encode()) or self._came.is_set():
+            return False
         error = " ".join(filter(None, (given.get("error", ""), given.get("error_description", ""))))[:500]
         self._answer = Answer(given.get("code", ""), state, error, given.get("iss", ""))
         self._came.set()
-        return "200 OK", _DONE
+        return True
 
 
 @asynccontextmanager
-async def open_loopback(port: int = 0) -> AsyncIterator[Loopback]:
+async def open_loopback(port: int = 0, wanted_by: str = "") -> AsyncIterator[Loopback]:
     """Listen on 127.0.0.1 while the block lasts.
 
     Args:
         port: The port; any if 0, or if it is taken.
+        wanted_by: The server whose description wants this very port; empty where another will do.
+
+    Raises:
+        UsageError: The port cannot be had, and no other will do.
     """
     try:
         listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
-    except OSError:
+    except OSError as error:
+        if wanted_by:
+            what = (
+                f"Port {port} of this machine, at which {wanted_by} is logged in at, cannot be had: {error.strerror}."
+            )
+            hint = "End the program that uses it, or take callback_port out of the server's description."
+            raise UsageError(what, code=errors.E_FAILED, hint=hint) from None
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     loopback = Loopback(listeners[0].socket.getsockname()[1])
     async with trio.open_nursery() as nursery:

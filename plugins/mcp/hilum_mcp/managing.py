@@ -39,6 +39,7 @@ class Desk:
         workspace: The project.
         out: Where it writes.
         ask: Asks the user a question (text, secret); ``None`` where nobody can be asked.
+        typed: Waits for a line that the user types meanwhile, empty at the end; ``None`` where nobody can.
         session: The session it runs in, ``None`` at the command line.
         rows: Gives how servers are that run in the session: name, state, error, tools.
     """
@@ -46,6 +47,7 @@ class Desk:
     workspace: Path
     out: TextIO
     ask: Callable[[str, bool], str] | None = None
+    typed: Callable[[], Awaitable[str]] | None = None
     session: Session | None = None
     rows: Callable[[], list[tuple[str, str, str, tuple[str, ...]]]] = list
 

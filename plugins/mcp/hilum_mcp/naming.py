@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from hilum_mcp.server import Server
 
@@ -13,28 +13,28 @@ MOST = 64
 
 def prefixes(servers: Iterable[Server]) -> dict[str, str]:
     """Give the first part of the names of each server's tools, by the server's name: no two are the same."""
-    found: dict[str, str] = {}
-    for server in servers:
-        found[server.name] = _free(server.prefix, set(found.values()), MOST // 2)
-    return found
+    taken = set[str]()
+    return {server.name: _free(server.prefix, taken, MOST // 2) for server in servers}
 
 
 def tool_names(prefix: str, tools: Iterable[str]) -> dict[str, str]:
-    """Give what the tools of a server are called, by the server's own names."""
-    found: dict[str, str] = {}
-    for tool in tools:
-        name = re.sub(r"[^A-Za-z0-9_-]", "_", tool) or "tool"
-        found.setdefault(tool, _free(f"{prefix}__{name}", set(found.values()), MOST, tool))
+    """Give what the tools of a server are called, by the server's own names; whose name can stand as it is, keeps it."""
+    plain = {tool: re.sub(r"[^A-Za-z0-9_-]", "_", tool) or "tool" for tool in tools}
+    taken, found = set[str](), dict[str, str]()
+    for tool, name in sorted(plain.items(), key=lambda item: item[0] != item[1]):
+        found[tool] = _free(f"{prefix}__{name}", taken, MOST, tool)
     return found
 
 
-def _free(name: str, taken: Collection[str], most: int, whole: str = "") -> str:
-    """Give a name that is short enough and not taken; what is cut or changed gets a mark that is the same each time."""
+def _free(name: str, taken: set[str], most: int, whole: str = "") -> str:
+    """Take a name that is short enough and not taken; what is cut or changed gets a mark that is the same each time."""
     if len(name) <= most and name not in taken:
+        taken.add(name)
         return name
     for turn in range(1000):
         mark = hashlib.sha256(f"{whole or name}{turn or ''}".encode()).hexdigest()[:6]
         shorter = f"{name[: most - 7]}_{mark}"
         if shorter not in taken:
+            taken.add(shorter)
             return shorter
     raise AssertionError("a thousand tools of one name")

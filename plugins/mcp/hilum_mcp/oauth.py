@@ -1,25 +1,17 @@
-"""OAuth at servers: the SDK's flows, with what is kept between sessions, and with a check of every address they are sent to.
+"""Logging in by the browser: the SDK's flow, and what it does not do: tokens kept and renewed across sessions, and checks.
 
 Imported with the SDK only, at the first server that needs it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
 import trio
-from hilum import UsageError, errors
-from hilum_web import AddressRefused, Reach, checked
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError
-from mcp.client.auth.extensions.client_credentials import (
-    ClientCredentialsOAuthProvider,
-    PrivateKeyJWTOAuthProvider,
-    SignedJWTParameters,
-)
-from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuthProvider
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthTokenError
+from mcp.client.auth.utils import extract_scope_from_www_auth, union_scopes
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -29,89 +21,31 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, ValidationError
 
+from hilum_mcp.elsewhere import Apart, allow, origin, reach_of
 from hilum_mcp.errors import NeedsLogin
-from hilum_mcp.tokens import Kept
 
 if TYPE_CHECKING:
     import httpx2
 
     from hilum_mcp.server import Server
+    from hilum_mcp.tokens import Kept
 
-LOOPBACK = Reach(loopback=True)
 _METHODS = ("client_secret_basic", "client_secret_post", "none")
+_REFUSED = (400, 401, 403)
+WELL_KNOWN = "/.well-known/oauth-authorization-server"
 
 
-def origin(url: str) -> tuple[str, str, int]:
-    """Give scheme, host and port of a URL."""
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname or "", parts.port or {"https": 443, "http": 80}.get(parts.scheme, 0)
-
-
-async def allow(url: str, server: str) -> None:
-    """Check an address that a server names: its own origin may be; else it must be public and https.
-
-    A server on this machine may name others on this machine, as such servers are the user's own.
-
-    Raises:
-        OAuthFlowError: It may not be reached.
-    """
-    if origin(url) == origin(server):
-        return
-    local = urlsplit(server).hostname in ("127.0.0.1", "localhost", "::1")
-    try:
-        target = await checked(url, LOOPBACK if local else Reach())
-    except AddressRefused as error:
-        raise OAuthFlowError(f"The server names an address for logging in that is not reached. {error}") from None
-    if target.scheme != "https" and target.host not in ("127.0.0.1", "localhost", "::1"):
-        raise OAuthFlowError(f"The server names {target.host} for logging in without https, and it is not reached.")
-
-
-class _Checked:
-    """What all flows share: nothing that is not the request itself goes to an address that was not checked."""
-
-    server_url = ""
-
-    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        flow = super()._auth_flow(request)  # type: ignore[misc]
-        renewed = False
-        try:
-            sent = await flow.__anext__()
-            while True:
-                if sent is not request:
-                    await allow(str(sent.url), self.server_url)
-                response = yield sent
-                if sent is request and response.status_code == 401 and not renewed:
-                    renewed = True
-                    if (attempt := await self._renewal()) is not None:
-                        await allow(str(attempt.url), self.server_url)
-                        answer = yield attempt
-                        if await self._renewed(answer, request):
-                            response = yield request
-                sent = await flow.asend(response)
-        except StopAsyncIteration:
-            return
-        finally:
-            await flow.aclose()
-
-    async def _renewal(self) -> httpx2.Request | None:
-        """Give the request that renews a token which the server takes no more, where there is one."""
-        return None
-
-    async def _renewed(self, answer: httpx2.Response, request: httpx2.Request) -> bool:
-        """Whether a token was renewed; then the request carries it."""
-        return False
-
-
-class Provider(_Checked, OAuthClientProvider):
+class Provider(Apart, OAuthClientProvider):
     """Logging in by the browser (authorization code with PKCE), and renewing what that gave.
 
     Args:
         server: The server, variables filled in.
         kept: What is kept of it.
-        redirect: Where the browser comes back to; several where the port is not known yet.
+        redirect: Where the browser comes back to.
         show: Shows the user an address to open; ``None`` where nobody can log in: then ``NeedsLogin`` is raised.
         answer: Waits for what the browser brings.
         client_metadata_url: Where a document describes hilum as a client; empty for none.
+        hosts: Hosts of the user's network that a server may name.
     """
 
     def __init__(
@@ -122,6 +56,7 @@ class Provider(_Checked, OAuthClientProvider):
         show: Callable[[str], Awaitable[None]] | None = None,
         answer: Callable[[], Awaitable[AuthorizationCodeResult]] | None = None,
         client_metadata_url: str = "",
+        hosts: frozenset[str] = frozenset(),
     ) -> None:
         oauth = server.oauth or {}
         metadata = OAuthClientMetadata(
@@ -130,15 +65,17 @@ class Provider(_Checked, OAuthClientProvider):
         )  # fmt: skip
         document = oauth.get("client_metadata_url") or client_metadata_url or None
         super().__init__(server.url, metadata, kept, self._show, answer or self._nobody, document)
-        self.server_url, self._kept, self._shown, self._scope = server.url, kept, show, oauth.get("scope")
+        self.server_url, self.reach = server.url, reach_of(server.url, hosts)
+        self._kept, self._shown, self._scope, self._named = kept, show, oauth.get("scope"), oauth.get("issuer", "")
+        self._legacy = self._wanted = ""
+
+    # --- what is kept ---------------------------------------------------------------------------------------------------
 
     async def _initialize(self) -> None:
         """Load what is kept: the SDK itself keeps neither until when a token holds nor where it is renewed."""
         await super()._initialize()
-        kept = await trio.to_thread.run_sync(self._kept.read)
-        context = self.context
-        if isinstance(kept.get("until"), int | float):
-            context.token_expiry_time = kept["until"]
+        context, kept = self.context, await trio.to_thread.run_sync(self._kept.read)
+        context.token_expiry_time = _number(kept.get("until"))
         try:
             if kept.get("metadata"):
                 context.oauth_metadata = OAuthMetadata.model_validate(kept["metadata"])
@@ -146,11 +83,21 @@ class Provider(_Checked, OAuthClientProvider):
                 context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(kept["resource"])
         except ValidationError:
             pass  # they are asked for again
-        redirects = [str(uri) for uri in (context.client_info.redirect_uris or ())] if context.client_info else []
-        mine = "".join(map(str, (context.client_metadata.redirect_uris or ())[:1]))
-        if self._shown and self._kept.client is None and context.client_info and redirects and mine not in redirects:
-            context.client_info = None  # registered for another port: the server would refuse this one
+        if self._shown is not None:
+            self._begin(str(kept.get("wanted") or ""))
         self._method()
+
+    def _begin(self, wanted: str) -> None:
+        """Make ready for the user to log in: for more than before, if a server wanted more; from the port that there is."""
+        context = self.context
+        if wanted:
+            context.clear_tokens()
+            self._wanted = wanted
+        info = context.client_info
+        redirects = [str(uri) for uri in (info.redirect_uris or ())] if info else []
+        mine = "".join(map(str, (context.client_metadata.redirect_uris or ())[:1]))
+        if self._kept.client is None and redirects and mine not in redirects:
+            context.client_info = None  # registered for another port: the server would refuse this one
 
     def _method(self) -> None:
         """Choose how a client that was registered beforehand proves who it is, by what the server says that it takes."""
@@ -161,20 +108,122 @@ class Provider(_Checked, OAuthClientProvider):
             known = metadata.token_endpoint_auth_methods_supported or ["client_secret_basic"]  # RFC 8414, section 2
             info.token_endpoint_auth_method = next((each for each in _METHODS if each in known), "client_secret_basic")
 
-    async def _renewal(self) -> httpx2.Request | None:
-        ready = self.context.can_refresh_token() and self.context.oauth_metadata is not None
-        return await self._refresh_token() if ready else None
+    # --- the requests ---------------------------------------------------------------------------------------------------
 
-    async def _renewed(self, answer: httpx2.Response, request: httpx2.Request) -> bool:
-        done = await self._handle_refresh_response(answer)
-        if done:
-            self._add_auth_header(request)
-        return done
+    async def _steps(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        if not self._initialized:
+            await self._initialize()
+        had = self.context.current_tokens
+        if had is not None and not self.context.is_token_valid() and self.context.can_refresh_token():
+            async with self._kept.alone():
+                if (attempt := await self._renewal(had.access_token)) is not None:
+                    await self._renewed((yield attempt))
+        flow, renewed = super()._steps(request), False
+        try:
+            sent = await flow.__anext__()
+            while True:
+                used = request.headers.get("authorization", "")
+                response = yield sent
+                if sent is request and response.status_code == 401 and not renewed and self.context.can_refresh_token():
+                    renewed = True
+                    async with self._kept.alone():
+                        if (attempt := await self._renewal(used.removeprefix("Bearer "))) is not None:
+                            await self._renewed((yield attempt))
+                    self._add_auth_header(request)
+                    if request.headers.get("authorization", "") != used:
+                        response = yield request
+                if sent is request and response.status_code == 403:
+                    self._wanted = union_scopes(self._wanted, extract_scope_from_www_auth(response)) or ""
+                legacy = await self._legacy_issuer(sent, response)
+                try:
+                    sent = await flow.asend(response)
+                except OAuthFlowError:
+                    if not legacy or self._legacy:
+                        raise
+                    self._legacy = legacy
+                    await flow.aclose()
+                    flow = super()._steps(request)
+                    sent = await flow.__anext__()
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
+
+    async def _renewal(self, used: str) -> httpx2.Request | None:
+        """Give the request that renews the tokens; ``None`` where another request or session has renewed them meanwhile.
+
+        A server may take each renewing token once only, and end the whole log-in when it comes a second time.
+
+        Args:
+            used: The token that holds no more.
+        """
+        context, tokens = self.context, await self._kept.get_tokens()
+        if tokens is not None and tokens.access_token != used:
+            context.current_tokens = tokens
+            context.token_expiry_time = _number((await trio.to_thread.run_sync(self._kept.read)).get("until"))
+            if context.is_token_valid():
+                return None
+        return await self._refresh_token() if context.can_refresh_token() else None
+
+    async def _renewed(self, answer: httpx2.Response) -> None:
+        """Take what a renewal gave. What is refused for good is forgotten, so that the user is asked to log in again.
+
+        Raises:
+            OAuthTokenError: There was no answer that says either; it may be tried again.
+        """
+        if answer.status_code == 200:
+            await self._handle_refresh_response(answer)
+            return
+        if answer.status_code not in _REFUSED:
+            raise OAuthTokenError(f"The log-in could not be renewed (HTTP {answer.status_code}).")
+        body = await answer.aread()
+        unknown = b"invalid_client" in body and self._kept.client is None
+        gone = {"tokens": None, "until": None} | ({"client": None} if unknown else {})
+        await trio.to_thread.run_sync(lambda: self._kept.update(**gone))
+        self.context.clear_tokens()
+        if unknown:
+            self.context.client_info = None
+
+    async def _legacy_issuer(self, sent: httpx2.Request, response: httpx2.Response) -> str:
+        """Give the issuer of metadata as servers of 2025-03-26 have them: at the root, for an issuer with a path.
+
+        RFC 8414, section 3.3, wants the issuer to be the address that was asked. This lets the path differ, where the server
+        has no metadata of its own and all that is named is on its own origin, whose owner speaks at its root anyhow.
+        """
+        context = self.context
+        if context.auth_server_url or sent.url.path != WELL_KNOWN or response.status_code != 200:
+            return ""
+        try:
+            data = json.loads(await response.aread())
+            named = [
+                data["issuer"],
+                *(data.get(f"{each}_endpoint") for each in ("authorization", "token", "registration")),
+            ]
+            own = origin(self.server_url)
+            return data["issuer"] if all(each is None or origin(each) == own for each in named) else ""
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return ""
+
+    def _expected_issuer(self) -> str:
+        return self._legacy if self._legacy and not self.context.auth_server_url else super()._expected_issuer()
+
+    def _select_authorization_server(self, advertised: list[str]) -> str:
+        if not self._named:
+            return super()._select_authorization_server(advertised)
+        found = next((each for each in advertised if each.rstrip("/") == self._named.rstrip("/")), None)
+        if found is None:
+            raise OAuthFlowError(f"The server does not name {self._named}, which its description wants for logging in.")
+        return found
+
+    # --- the user -------------------------------------------------------------------------------------------------------
 
     async def _perform_authorization(self) -> httpx2.Request:
         self._method()
-        if self._scope and not self.context.client_metadata.scope:
-            self.context.client_metadata.scope = self._scope
+        context, metadata = self.context, self.context.oauth_metadata
+        methods = metadata.code_challenge_methods_supported if metadata else None
+        if methods is not None and "S256" not in methods:
+            raise OAuthFlowError("The server takes no proof of who began a log-in (PKCE with S256); hilum wants it.")
+        context.client_metadata.scope = union_scopes(self._scope or context.client_metadata.scope, self._wanted)
         return await super()._perform_authorization()
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
@@ -182,99 +231,23 @@ class Provider(_Checked, OAuthClientProvider):
         context = self.context
         found = {"metadata": context.oauth_metadata, "resource": context.protected_resource_metadata}
         data = {key: value and value.model_dump(mode="json", exclude_none=True) for key, value in found.items()}
-        await trio.to_thread.run_sync(lambda: self._kept.update(**data))
+        await trio.to_thread.run_sync(lambda: self._kept.update(**data, wanted=None))
 
     async def _show(self, url: str) -> None:
         if self._shown is None:
-            raise NeedsLogin("It wants you to log in.")
-        await allow(url, self.server_url)
+            wanted = self.context.client_metadata.scope if self._wanted else ""
+            if wanted:  # the log-in that follows asks for it
+                await trio.to_thread.run_sync(lambda: self._kept.update(wanted=wanted))
+            raise NeedsLogin(f"It wants you to log in for more: {wanted}." if wanted else "It wants you to log in.")
+        await allow(url, self.server_url, self.reach)
         await self._shown(url)
 
     async def _nobody(self) -> AuthorizationCodeResult:
         raise NeedsLogin("It wants you to log in.")
 
 
-class Credentials(_Checked, ClientCredentialsOAuthProvider):
-    """A program's own credentials: id and secret."""
-
-
-class Signed(_Checked, PrivateKeyJWTOAuthProvider):
-    """A program's own credentials: id and private key."""
-
-
-class Assertion(_Checked, IdentityAssertionOAuthProvider):
-    """The user's identity at the organisation's identity provider, in place of a log-in (SEP-990)."""
-
-
-def machine(server: Server, kept: Kept) -> httpx2.Auth | None:
-    """Give what signs requests without a user, where the description says so (``oauth.grant``); ``None`` else.
-
-    Raises:
-        UsageError: Something is missing in the description.
-    """
-    oauth = server.oauth or {}
-    grant = oauth.get("grant", "authorization_code")
-    if grant == "authorization_code":
-        return None
-    provider: Any
-    identity, secret, scope, issuer = (oauth.get(key) for key in ("client_id", "client_secret", "scope", "issuer"))
-    method: Any = oauth.get("token_endpoint_auth_method", "client_secret_basic")
-    if grant == "client_credentials" and ("private_key" in oauth or "private_key_file" in oauth):
-        _need(server, "client_id")
-        made = SignedJWTParameters(
-            issuer=str(identity),
-            subject=str(identity),
-            signing_key=_key(server),
-            signing_algorithm=oauth.get("algorithm", "ES256"),
-        )
-        signed = made.create_assertion_provider()
-        provider = Signed(server.url, kept, str(identity), signed, scope, issuer=issuer)
-    elif grant == "client_credentials":
-        _need(server, "client_id", "client_secret")
-        provider = Credentials(server.url, kept, str(identity), str(secret), method, scope, issuer)
-    elif grant == "identity_assertion":
-        _need(server, "client_id", "client_secret", "issuer", "idp_token_endpoint", "idp_client_id", "id_token")
-        fetch = _exchange(server)
-        provider = Assertion(server.url, kept, str(identity), str(secret), str(issuer), fetch, scope, method)
-    else:
-        known = "authorization_code, client_credentials and identity_assertion are known."
-        raise _odd(server, f"oauth.grant is {grant!r}", known)
-    provider.server_url = server.url
-    return provider  # type: ignore[no-any-return]
-
-
-def _key(server: Server) -> str:
-    oauth = server.oauth or {}
-    if given := oauth.get("private_key"):
-        return given
-    try:
-        return Path(oauth["private_key_file"]).expanduser().read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise _odd(server, f"oauth.private_key_file cannot be read: {error}", "Name a file with the key.") from None
-
-
-def _exchange(server: Server) -> Callable[[str, str], Awaitable[str]]:
-    """Get an assertion for a server from the identity provider (RFC 8693, token exchange) by the user's ID token."""
-    oauth = server.oauth or {}
-
-    async def exchange(audience: str, resource: str) -> str:
-        import httpx2
-
-        await allow(oauth["idp_token_endpoint"], server.url)
-        data = {
-            "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
-            "requested_token_type": "urn:ietf:params:oauth:token-type:id-jag",
-            "subject_token": oauth["id_token"], "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
-            "audience": audience, "resource": resource, "client_id": oauth["idp_client_id"],
-        }  # fmt: skip
-        async with httpx2.AsyncClient(follow_redirects=False) as client:
-            response = await client.post(oauth["idp_token_endpoint"], data=data)
-        token = response.json().get("access_token") if response.status_code == 200 else None
-        if not isinstance(token, str):
-            raise OAuthFlowError(f"The identity provider gave no assertion (HTTP {response.status_code}).")
-        return token
-
-    return exchange
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def registered(server: Server, redirect: str) -> OAuthClientInformationFull | None:
@@ -286,13 +259,3 @@ def registered(server: Server, redirect: str) -> OAuthClientInformationFull | No
         client_id=oauth["client_id"], client_secret=oauth.get("client_secret"), redirect_uris=[AnyUrl(redirect)],
         token_endpoint_auth_method=oauth.get("token_endpoint_auth_method"),
     )  # fmt: skip
-
-
-def _need(server: Server, *keys: str) -> None:
-    for key in keys:
-        if not (server.oauth or {}).get(key):
-            raise _odd(server, f"oauth.{key} is missing", "Add it; a variable keeps it out of the file: ${NAME}.")
-
-
-def _odd(server: Server, what: str, hint: str) -> UsageError:
-    return UsageError(f"In the MCP server {server.name} {what}.", code=errors.E_NOT_CONFIGURED, hint=hint)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import logging
 import os
 from collections.abc import AsyncIterator
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    nullcontext,
-)
-from pathlib import Path
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,9 +16,12 @@ import trio
 from hilum import Session, UsageError
 
 from hilum_mcp.asked import inputs_of
+from hilum_mcp.errors import reason_of
+from hilum_mcp.expansion import read_small
 from hilum_mcp.http import http_transport
 from hilum_mcp.log import Log
 from hilum_mcp.login import auth_of
+from hilum_mcp.shown import plain
 from hilum_mcp.stdio import TERM, Line, environment, stdio_transport
 
 if TYPE_CHECKING:
@@ -35,7 +33,11 @@ if TYPE_CHECKING:
     from hilum_mcp.server import Server
     from hilum_mcp.settings import McpSettings, Sandbox
 
-MOST_ENV_FILE = 65_536
+FETCHING, FETCH = frozenset(("bunx", "docker", "npx", "pipx", "pnpm", "podman", "uv", "uvx", "yarn")), 120.0
+"""What fetches a server before it starts it, and how many seconds that may take."""
+
+OLD = (400, 404, 405)
+"""Status of an answer to the first message that says the server may be one of the first era."""
 
 
 def _load() -> Any:
@@ -72,7 +74,7 @@ class Opening:
         auth: httpx2.Auth | None = None,
     ) -> None:
         self.session, self.server, self.settings, self.log, self.requests = session, server, settings, log, requests
-        self.auth, self._sse = auth, server.kind == "sse"
+        self.auth = auth
 
     @asynccontextmanager
     async def __call__(self, line: Line) -> AsyncIterator[Client]:
@@ -81,14 +83,20 @@ class Opening:
         Args:
             line: Is told when it is over.
         """
-        sdk = await trio.to_thread.run_sync(_load)
-        server = await trio.to_thread.run_sync(filled, self.server, self.session.workspace.root)
-        auth = self.auth or await trio.to_thread.run_sync(auth_of, server, self.settings.client_metadata_url)
+        # Nothing waits for these threads when the session closes: an import takes long, and a file may be anything.
+        in_thread = functools.partial(trio.to_thread.run_sync, abandon_on_cancel=True)
         self.log.begin()
-        self.log.say(f"starts: {self.server.shown()}")
+        self.log.say(f"starts: {plain(self.server, self.server.shown())}")
         try:
+            sdk = await in_thread(_load)
+            server = await in_thread(filled, self.server, self.session.workspace.root)
+            hosts = hosts_of(self.session)
+            auth = self.auth or await in_thread(auth_of, server, self.settings.client_metadata_url, hosts)
             async with self._client(sdk, server, line, auth) as client:
                 yield client
+        except Exception as error:
+            line.why = line.why or reason_of(error)
+            raise
         finally:
             self.log.say("is closed" if not line.why else f"ended: {line.why}")
             with trio.CancelScope(shield=True):
@@ -96,47 +104,67 @@ class Opening:
 
     @asynccontextmanager
     async def _client(self, sdk: Any, server: Server, line: Line, auth: httpx2.Auth | None) -> AsyncIterator[Client]:
-        for last in (False, True):
+        kinds = (False, True) if server.bare and server.kind == "http" else (server.kind == "sse",)
+        for sse in kinds:
             yielded = False
             try:
                 async with AsyncExitStack() as stack:
-                    transport = self._transport(server, line, auth)
+                    if server.kind == "stdio":
+                        transport = stdio_transport(lambda: self._process(server), self.log, line)
+                    else:
+                        transport = http_transport(server, line, auth=auth, sse=sse)
                     client = await stack.enter_async_context(sdk.Client(transport, **self.requests.callbacks()))
-                    yielded = True
+                    yielded, line.why = True, ""
+                    client.session.validate_tool_result = _as_it_is
                     yield client
                 return
             except* sdk.MCPError:
                 # An address that does not say which kind of HTTP it is: SSE, where streamable HTTP is refused.
-                if yielded or last or not server.bare or not 400 <= line.status < 500 or line.lost.is_set():
+                if yielded or sse == kinds[-1] or line.status not in OLD or line.lost.is_set():
                     raise
-                self._sse = True
-
-    def _transport(
-        self, server: Server, line: Line, auth: httpx2.Auth | None
-    ) -> AbstractAsyncContextManager[tuple[Any, Any]]:
-        if server.kind != "stdio":
-            return http_transport(server, line, auth=auth, sse=self._sse)
-        return stdio_transport(lambda: self._process(server), self.log, line)
 
     @asynccontextmanager
     async def _process(self, server: Server) -> AsyncIterator[Process]:
         """Start the program, in the sandbox that the user lets it have."""
-        argv, env = (server.command, *server.args), environment(server.env)
+        argv = (server.command, *server.args)
+        env = environment(server.env, None if self._sandbox(server) == "off" else cache_folder(server))
         opened = self.session.processes.open(argv, cwd=server.cwd or None, env=env, stdin=True, grace=TERM)
         async with AsyncExitStack() as stack:
             with self._widened(argv, server):
                 process = await stack.enter_async_context(opened)
             yield process
 
+    def _sandbox(self, server: Server) -> Sandbox:
+        return self.settings.sandbox.get(server.name, "network")
+
     def _widened(self, argv: tuple[str, ...], server: Server) -> AbstractContextManager[None]:
         from hilum_guard import Guard, Wider
 
         if (guard := self.session.half(Guard)) is None:
             return nullcontext()  # nothing puts processes into a sandbox
-        kind: Sandbox = self.settings.sandbox.get(server.name, "network")
+        kind = self._sandbox(server)
         names = (*server.env, *server.env_names)
         wider = Wider(kind == "network", str(cache_folder(server)), names, off=kind == "off")
         return guard.widen(argv, wider)
+
+
+async def _as_it_is(name: str, result: Any) -> None:
+    """Take a result as it is: checking it against a schema that a server chose could take for ever, and on the loop."""
+
+
+def start_seconds(server: Server, settings: McpSettings) -> float:
+    """Give how long a server may take to start: longer where it is fetched first."""
+    if server.start_seconds:
+        return server.start_seconds
+    fetched = PurePath(server.command).name in FETCHING
+    return max(settings.start_seconds, FETCH) if fetched else settings.start_seconds
+
+
+def hosts_of(session: Session) -> frozenset[str]:
+    """Give the hosts of the user's network that a server may name for logging in: those that pages are fetched from."""
+    from hilum_web import Web, WebSettings
+
+    return frozenset(session.settings(WebSettings).hosts) if session.half(Web) is not None else frozenset()
 
 
 def cache_folder(server: Server) -> Path:
@@ -167,8 +195,7 @@ def filled(server: Server, workspace: Path) -> Server:
 def _env_file(path: Path) -> dict[str, str]:
     """Read a file of ``NAME=value`` lines; quotes around a value are taken off, and nothing in it is run or filled in."""
     try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(MOST_ENV_FILE)
+        text = read_small(path)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"The file of variables {path} cannot be read: {error}.", hint="Mend or remove envFile."

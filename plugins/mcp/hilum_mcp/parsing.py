@@ -21,9 +21,10 @@ Tell = Callable[..., None]
 Lines = Callable[[Sequence[str]], int]
 
 _STRING = r'"(?:\\.|[^"\\\n])*"?'  # one that is not closed ends with its line
-_COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])")
-_TOKEN = re.compile(rf"{_STRING}|[{{}}\[\]:,]|\n")
+# Compiled at first use, which most files do not come to.
+_COMMENT = rf"(?s)({_STRING})|//[^\n]*|/\*.*?(?:\*/|\Z)"
+_COMMA = rf"({_STRING})|,(?=\s*[}}\]])"
+_TOKEN = rf"{_STRING}|[{{}}\[\]:,]|\n"
 
 
 class Unreadable(Exception):
@@ -68,6 +69,15 @@ def load(path: Path) -> Loaded:
     if not isinstance(data, dict):
         raise Unreadable(f"It holds {_kind(data)} where a mapping of servers is expected.")
     return Loaded(data, odd, lines(text))
+
+
+def parse(text: str) -> Any:
+    """Read JSON that may have comments, trailing commas and a byte order mark.
+
+    Raises:
+        Unreadable: It is none.
+    """
+    return _clean(_json(text.removeprefix("\ufeff"), lambda *_: None))
 
 
 def _text(path: Path) -> str:
@@ -126,12 +136,14 @@ def _json(text: str, tell: Tell) -> Any:
     try:
         return json.loads(text, object_pairs_hook=pairs)
     except json.JSONDecodeError:
-        stripped = _COMMA.sub(lambda found: found[1] or " ", _COMMENT.sub(_blank, text))
+        stripped = re.sub(_COMMA, lambda found: found[1] or " ", re.sub(_COMMENT, _blank, text))
     except ValueError as error:  # a number of thousands of digits
         raise Unreadable(f"It is not JSON: {error}.") from None
     try:
         return json.loads(stripped, object_pairs_hook=pairs) if stripped.strip() else {}
     except json.JSONDecodeError as error:
+        if stripped.lstrip().startswith('"'):
+            raise Unreadable("It is a part of a JSON file: { and } go around it.") from None
         reason = "It is not JSON, not even with comments and trailing commas"
         raise Unreadable(f"{reason}: {error.msg}.", error.lineno) from None
     except ValueError as error:
@@ -145,7 +157,7 @@ def _blank(found: re.Match[str]) -> str:
 
 def _json_lines(text: str) -> Lines:
     def line(path: Sequence[str]) -> int:
-        return _scan(_COMMENT.sub(_blank, text), list(path))
+        return _scan(re.sub(_COMMENT, _blank, text), list(path))
 
     return line
 
@@ -154,7 +166,7 @@ def _scan(text: str, wanted: list[str]) -> int:
     """Give the line of the key that a path leads to. Of keys that stand twice the last one is meant, as in reading."""
     at: list[str | None] = []  # the key that is open at each depth; None in a list
     number, where, found, word = 1, 0, 0, ""
-    for match in _TOKEN.finditer(text):
+    for match in re.finditer(_TOKEN, text):
         token = match[0]
         if token == "\n":
             number += 1

@@ -12,13 +12,17 @@ from hilum import HilumError, NeedsUser, Session, ToolError, UsageError, errors
 from hilum_mcp import asked, tokens
 from hilum_mcp.errors import NeedsLogin, reason_of, single
 from hilum_mcp.log import log_file
-from hilum_mcp.login import log_in, takes_login
+from hilum_mcp.login import by_itself, log_in, takes_login
 from hilum_mcp.managing import Action, Desk, make_parser, parse
 from hilum_mcp.settings import McpSettings
+from hilum_mcp.shown import plain
 from hilum_mcp.sources import Entry
 
 if TYPE_CHECKING:
     import httpx2
+    from hilum_web import WebSettings
+
+    from hilum_mcp.server import Server
 
 LINES = 40
 MOST_TOOLS = 30
@@ -31,17 +35,26 @@ async def session_of(desk: Desk) -> AsyncIterator[tuple[Session, McpSettings]]:
     if desk.session is not None:
         yield desk.session, desk.session.settings(McpSettings)
         return
-    from hilum import SettingsError, open_kernel
+    from hilum import open_kernel
     from hilum.store import MemoryStore
-    from hilum_settings import App
 
-    app = App("hilum", error=SettingsError, hint="hilum config shows all settings and where they come from.")
-    settings = app.load([McpSettings], workspace=desk.workspace, known=None).get(McpSettings)
+    settings, _ = await trio.to_thread.run_sync(_settings, desk)
     async with (
         open_kernel(workspace=desk.workspace, without=["mcp"], store=MemoryStore()) as kernel,
         kernel.open_session(desk.workspace, kind="headless") as session,
     ):
         yield session, settings
+
+
+def _settings(desk: Desk) -> tuple[McpSettings, WebSettings]:
+    """Read the settings that hold at the command line. Blocks."""
+    from hilum import SettingsError
+    from hilum_settings import App
+    from hilum_web import WebSettings
+
+    app = App("hilum", error=SettingsError, hint="hilum config shows all settings and where they come from.")
+    loaded = app.load([McpSettings, WebSettings], workspace=desk.workspace, known=None)
+    return loaded.get(McpSettings), loaded.get(WebSettings)
 
 
 async def once(desk: Desk, entry: Entry, job: Job, auth: httpx2.Auth | None = None, limit: float = 0) -> Any:
@@ -58,7 +71,7 @@ async def once(desk: Desk, entry: Entry, job: Job, auth: httpx2.Auth | None = No
         HilumError: It does not work; says why.
     """
     from hilum_mcp.log import Log
-    from hilum_mcp.opening import Opening
+    from hilum_mcp.opening import Opening, start_seconds
     from hilum_mcp.requests import Requests
     from hilum_mcp.stdio import Line
 
@@ -67,7 +80,7 @@ async def once(desk: Desk, entry: Entry, job: Job, auth: httpx2.Auth | None = No
     failure: BaseException | None = None
     async with session_of(desk) as (session, settings):
         opening = Opening(session, server, settings, log, Requests(session, server.name, settings, log), auth)
-        usual = (server.start_seconds or settings.start_seconds) + (server.call_seconds or settings.call_seconds)
+        usual = start_seconds(server, settings) + (server.call_seconds or settings.call_seconds)
         with trio.move_on_after(limit or usual) as patience:
             try:
                 async with trio.open_nursery() as nursery:
@@ -100,8 +113,12 @@ def may_start(entry: Entry) -> None:
     Raises:
         UsageError: It may not.
     """
-    if entry.state != "on" and not (entry.scope == "user" and entry.state == "off"):
+    if not _startable(entry):
         raise UsageError(f"The MCP server {entry.server.name} may not be started. {entry.reason}", code=errors.E_DENIED)
+
+
+def _startable(entry: Entry) -> bool:
+    return entry.state == "on" or (entry.scope == "user" and entry.state == "off")
 
 
 async def _test(argv: list[str], desk: Desk) -> int:
@@ -117,8 +134,8 @@ async def _test(argv: list[str], desk: Desk) -> int:
         desk.say(f"No server is on. {desk.prog} list shows them all.")
     results = []
     for entry in entries:
-        if not options.json:
-            desk.say(f"{entry.server.name}: starts {entry.server.shown()}")
+        if not options.json and _startable(entry):
+            desk.say(f"{entry.server.name}: starts {plain(entry.server, entry.server.shown())}")
         result = await _try(entry, desk)
         results.append(result)
         if not options.json:
@@ -130,7 +147,7 @@ async def _test(argv: list[str], desk: Desk) -> int:
 
 
 async def _try(entry: Entry, desk: Desk) -> dict[str, Any]:
-    from hilum_mcp import offer
+    from hilum_mcp import listing
 
     server = entry.server
     result: dict[str, Any] = {"name": server.name, "works": False}
@@ -139,7 +156,7 @@ async def _try(entry: Entry, desk: Desk) -> dict[str, Any]:
         inputs = (await desk.catalog()).inputs.get(str(server.file), {})
         await trio.to_thread.run_sync(asked.ask, server, inputs, desk.ask_input if desk.ask else None)
         began = trio.current_time()
-        about, offered = await once(desk, entry, lambda client: _look(client, offer))
+        about, offered = await once(desk, entry, lambda client: _look(client, listing))
         result |= about | {
             "works": True, "seconds": round(trio.current_time() - began, 3),
             "tools": [tool.name for tool in offered.tools if server.offers(tool.name)],
@@ -152,10 +169,10 @@ async def _try(entry: Entry, desk: Desk) -> dict[str, Any]:
     return result
 
 
-async def _look(client: Any, offer: Any) -> tuple[dict[str, Any], Any]:
+async def _look(client: Any, listing: Any) -> tuple[dict[str, Any], Any]:
     info = client.server_info
     about = {"server": f"{info.name} {info.version}" if info else "", "protocol": client.protocol_version}
-    return about, await offer.ask(client)
+    return about, await listing.ask(client)
 
 
 def _lines(result: dict[str, Any]) -> list[str]:
@@ -185,9 +202,8 @@ async def _login(argv: list[str], desk: Desk) -> int:
     may_start(entry)
     if desk.session is not None:
         raise UsageError("Logging in needs a terminal of its own.", hint=f"hilum mcp login {options.name}")
-    if not takes_login(entry.server):
-        what = "is a program" if entry.server.kind == "stdio" else "has a key in its description"
-        raise UsageError(f"{options.name} {what}, so there is nothing to log in at.", code=errors.E_FAILED)
+    if why := _no_login(entry.server):
+        raise UsageError(f"{options.name} {why}, so there is nothing to log in at.", code=errors.E_FAILED)
     from hilum_mcp.opening import filled
 
     inputs = (await desk.catalog()).inputs.get(str(entry.server.file), {})
@@ -203,21 +219,37 @@ async def _login(argv: list[str], desk: Desk) -> int:
             # It belongs to the user and outlives hilum, so it is no child of the warden. No shell is involved.
             if not await trio.to_thread.run_sync(webbrowser.open, url):
                 desk.say("No browser could be started.")
+        if desk.typed is not None:
+            desk.say("If it ends at a page that cannot be shown, paste the address of that page here.")
         desk.say("Waiting for you …")
 
     async def connect(auth: httpx2.Auth) -> None:
-        from hilum_mcp import offer
+        from hilum_mcp import listing
 
-        offered = await once(desk, entry, lambda client: offer.ask(client), auth, limit=3_600)
+        offered = await once(desk, entry, lambda client: listing.ask(client), auth, limit=3_600)
         desk.say(f"{server.name} lets you in: {len(offered.tools)} tools.")
 
-    await log_in(server, connect, show, "")
+    async def typed(take: Callable[[str], bool]) -> None:
+        while desk.typed is not None and (text := await desk.typed()):
+            desk.say("Thank you." if take(text) else "That is not the address at which this log-in ends. Waiting …")
+
+    mine, web = await trio.to_thread.run_sync(_settings, desk)
+    await log_in(server, connect, show, typed, mine.client_metadata_url, frozenset(web.hosts))
     after = await trio.to_thread.run_sync(tokens.Kept(tokens.file_of(server)).read)
     if not after.get("tokens"):
         desk.say("It asked for no log-in.")
     elif after == before:
         desk.say("You were logged in already.")
     return 0
+
+
+def _no_login(server: Server) -> str:
+    """Say why a user cannot log in at a server; empty where he can."""
+    if not takes_login(server):
+        if server.kind == "stdio":
+            return "is a program"
+        return "has a key in its description" if server.login else "has logging in switched off in its description"
+    return "is logged in at by itself, with the credentials of its description" if by_itself(server) else ""
 
 
 async def _logout(argv: list[str], desk: Desk) -> int:

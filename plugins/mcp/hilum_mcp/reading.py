@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -102,6 +101,8 @@ class Reader:
         return words
 
     def _split(self, text: str, note: str) -> list[str]:
+        import shlex
+
         try:
             words = shlex.split(text)
         except ValueError as error:
@@ -110,7 +111,7 @@ class Reader:
         return words
 
     def _kind(self, program: bool) -> tuple[Kind, str]:
-        _, given = self._first("type", "transport")
+        _, given = self._first("type", "transport", "transportType")
         word = given.strip() if isinstance(given, str) else ""
         if given is not None and not isinstance(given, str):
             self.notes.append("type must be a text; the kind was told from the other keys.")
@@ -160,7 +161,7 @@ class Reader:
         if token := self._text("bearer_token_env_var"):
             headers = {**headers, "Authorization": f"Bearer ${{{token}}}"}
         oauth, login = self._oauth()
-        low = str(self.entry.get("type") or self.entry.get("transport") or "").strip().lower()
+        low = str(self._first("type", "transport", "transportType")[1] or "").strip().lower()
         return {
             "url": url, "headers": headers, "header_names": self._mapping("env_http_headers"), "oauth": oauth, "login": login,
             "bare": low not in STDIO | SSE | HTTP - {"remote"} and not (self.gemini or "httpUrl" in self.entry),

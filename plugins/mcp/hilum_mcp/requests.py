@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import attrs
 import trio
 from hilum import Agent, HilumError, Session, __version__
 
-from hilum_mcp.forms import DECLINE, Field, fields
+from hilum_mcp.forms import DECLINE, Field, fields, secret
 
 if TYPE_CHECKING:
     from hilum_mcp.log import Log
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
 LONGEST = 2_000
 YES, NO = "Yes, this once", "No"
+WARNING = (
+    "\n(It seems to ask for a secret, which would stand in the session's log. Decline, and give it in env of mcp.json.)"
+)
+MOST_REFUSALS = 3
+"""Questions of one call that the user declines, after which no more of them is asked."""
 
 
 @attrs.define(eq=False)
@@ -33,12 +39,14 @@ class Work:
         id: The call's id.
         limit: Seconds it may take without a sign of life.
         scope: Ends the call.
+        refused: How many questions of the server the user has declined in it.
     """
 
     agent: Agent
     id: str
     limit: float
     scope: trio.CancelScope = attrs.Factory(trio.CancelScope)
+    refused: int = 0
 
     def alive(self) -> None:
         """Note a sign of life: the time begins anew."""
@@ -109,12 +117,14 @@ class Requests:
         if not self._work:
             return ()
         work, plan = self._work[-1], self._plan()
-        if plan is None:
-            return ()
         async with self._lock:  # one question of a server at a time
+            if plan is None or work.refused >= MOST_REFUSALS:
+                return ()
             with work.waiting():
                 answer = await plan.ask(work.agent, work.id, question, options, multiple=multiple)
-        return answer.answers if answer.by == "user" else ()
+        given: tuple[str, ...] = answer.answers if answer.by == "user" else ()
+        work.refused += not given or given[0] in (DECLINE, NO)
+        return given
 
     # --- the user's input ---------------------------------------------------------------------------------------------
 
@@ -123,10 +133,11 @@ class Requests:
 
         who, said = f"The MCP server {self.name} asks", _short(wanted.message)
         if wanted.mode == "url":
-            done, url = "I have done it", _short(wanted.url)
-            if not url.startswith("https://") and not url.startswith(("http://localhost", "http://127.0.0.1")):
+            done, host = "I have done it", _host(wanted.url)
+            if not host:
+                self.log.say(f"asked to open what may not be opened: {_short(wanted.url)!r}")
                 return mcp_types.ElicitResult(action="decline")
-            given = await self._ask(f"{who} you to open {url}: {said}", (DECLINE, done))
+            given = await self._ask(f"{who} you to open a page at {host}: {said}\n{wanted.url}", (DECLINE, done))
             action = "accept" if given == (done,) else "decline" if given else "cancel"
             return mcp_types.ElicitResult(action=action)  # type: ignore[arg-type]
         schema = wanted.requested_schema
@@ -138,7 +149,8 @@ class Requests:
             return mcp_types.ElicitResult(action="decline")
         content: dict[str, Any] = {}
         for field in wished:
-            value, action = await self._field(f"{who}: {said}", field)
+            warning = WARNING if secret(f"{said} {field.name} {field.question}") else ""
+            value, action = await self._field(f"{who}: {said}{warning}", field)
             if action:
                 return mcp_types.ElicitResult(action=action)  # type: ignore[arg-type]
             if value is not None:
@@ -167,12 +179,13 @@ class Requests:
 
         from hilum_mcp import sampling
 
-        said = _short(sampling.shown(wanted))
+        if not self._work:
+            return mcp_types.ErrorData(code=-1, message="There is no call of a tool that would need it.")
+        work, said = self._work[-1], _short(sampling.shown(wanted))
         question = f"The MCP server {self.name} wants to ask your model, at your cost:\n{said}\nMay it?"
         given = await self._ask(question, (NO, YES))
         if given != (YES,):
             return mcp_types.ErrorData(code=-1, message="The user does not allow it.")
-        work = self._work[-1]
         try:
             with work.waiting():
                 return await sampling.answer(work.agent, wanted, f"mcp {self.name}")
@@ -196,6 +209,22 @@ class Requests:
         """Note that what it offers has changed; who asks again waits for the event."""
         if getattr(message, "method", "").endswith(("tools/list_changed", "prompts/list_changed")):
             self.changed.set()
+
+
+def _host(url: str) -> str:
+    """Give the host of a page that a user may be sent to, empty for none: ``https``, or this machine; nothing hidden in it."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return ""
+    own = host in ("localhost", "127.0.0.1", "::1")
+    plain = url.isascii() and url.isprintable() and " " not in url and "\\" not in url and len(url) <= LONGEST
+    return (
+        host
+        if plain and "@" not in parts.netloc and (parts.scheme == "https" or (own and parts.scheme == "http"))
+        else ""
+    )
 
 
 def _short(text: str) -> str:

@@ -9,10 +9,15 @@ from typing import Any
 import msgspec
 from hilum import Image, Output, errors
 
-MOST_IMAGE = 5_000_000
-"""Bytes of an image: what model providers take."""
+MOST_IMAGE, MOST_IMAGES = 5_000_000, 10
+"""Bytes of an image, what model providers take; and images of one result."""
 
-PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+MOST_DATA = 200_000
+"""Bytes of structured content that are kept for faces."""
+
+TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
+PICTURES = frozenset({"image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp"})
+_BEGINNINGS = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 
 
 def output(result: Any, source: str) -> Output:
@@ -24,12 +29,11 @@ def output(result: Any, source: str) -> Output:
     """
     texts, images = contents(result.content, source)
     structured = result.structured_content
-    if structured is not None and not texts:
-        texts = [msgspec.json.encode(structured, enc_hook=str).decode()]
-    text = "\n\n".join(texts)
+    written = b"" if structured is None else msgspec.json.encode(structured, enc_hook=str)
+    text = "\n\n".join(texts) or written.decode()
     if not text and not images:
         text = "The tool gave no text."
-    data = {} if structured is None else {"structured": structured}
+    data = {"structured": structured} if 0 < len(written) <= MOST_DATA else {}
     return Output(text, tuple(images), data, errors.E_FAILED if result.is_error else "")
 
 
@@ -60,18 +64,41 @@ def resource(found: Any, source: str, texts: list[str], images: list[Image]) -> 
         texts.append(f"[resource {found.uri}]\n{found.text}")
     elif (found.mime_type or "") in PICTURES:
         _picture(found.mime_type, found.blob, source, texts, images)
+    elif (text := _text(found.mime_type or "", found.blob)) is not None:
+        texts.append(f"[resource {found.uri}]\n{text}")
     else:
         kind = found.mime_type or "unknown type"
         texts.append(f"[resource {found.uri}, {kind}, {len(found.blob) * 3 // 4:,} bytes: not shown]")
 
 
+def _text(kind: str, data: str) -> str | None:
+    """Give the text of a blob that says of itself that it is text, ``None`` if it is none."""
+    if not kind.startswith("text/") and kind not in TEXTS:
+        return None
+    try:
+        return base64.b64decode(data, validate=True).decode()
+    except ValueError:  # neither base64 nor UTF-8
+        return None
+
+
 def _picture(kind: str, data: str, source: str, texts: list[str], images: list[Image]) -> None:
+    size = len(data) * 3 // 4
+    if kind not in PICTURES or size > MOST_IMAGE or len(images) >= MOST_IMAGES:
+        texts.append(f"[image, {kind[:80]}, {size:,} bytes: not shown]")
+        return
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         texts.append("[an image that is not base64: left out]")
         return
-    if kind not in PICTURES or len(raw) > MOST_IMAGE:
-        texts.append(f"[image, {kind}, {len(raw):,} bytes: not shown]")
+    if (real := _kind(raw)) is None:  # a provider refuses the whole conversation for it
+        texts.append(f"[{kind}, which it is not: left out]")
     else:
-        images.append(Image(kind, raw, source))
+        images.append(Image(real, raw, source))
+
+
+def _kind(raw: bytes) -> str | None:
+    """Give the kind of an image by its first bytes, ``None`` for what is none."""
+    if raw.startswith(b"RIFF") and raw[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for begin, kind in _BEGINNINGS.items() if raw.startswith(begin)), None)

@@ -6,12 +6,13 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from hilum import StoreError, UsageError, errors
 
+from hilum_mcp import jsonc
 from hilum_mcp.server import Input, Server
 
 TABLE = "mcpServers"
@@ -47,23 +48,32 @@ def as_written(server: Server) -> dict[str, Any]:
 
 
 def add(file: Path, servers: Iterable[Server], inputs: Mapping[str, Input], *, replace: bool = False) -> None:
-    """Write servers into a file, with the inputs that they ask for. Blocks.
+    """Write servers into a file, with the inputs that they ask for; all else in it stays. Blocks.
 
     Raises:
         UsageError: One of that name is there, or the file cannot be changed without losing something.
+        StoreError: It cannot be written.
     """
-    data = _read(file)
-    table = data.setdefault(TABLE, {})
     snippet = {server.name: as_written(server) for server in servers}
-    if (taken := [name for name in snippet if name in table]) and not replace:
-        hint = "Give --replace, or another name."
-        raise UsageError(f"{file} has a server {taken[0]!r} already.", code=errors.E_FAILED, hint=hint)
-    table.update(snippet)
     asked = set(re.findall(r"\$\{input:([^{}]+)\}", json.dumps(snippet)))
-    known = {each.get("id") for each in data.get("inputs", [])}
-    if new := [_input(inputs[name]) for name in inputs if name in asked - known]:
-        data.setdefault("inputs", []).extend(new)
-    _write(file, data)
+
+    def change(text: str, data: dict[str, Any]) -> str:
+        if (taken := [name for name in snippet if name in data.get(TABLE, {})]) and not replace:
+            hint = "Give --replace, or another name."
+            raise UsageError(f"{file} has a server {taken[0]!r} already.", code=errors.E_FAILED, hint=hint)
+        for name, server in snippet.items():
+            text = jsonc.put(text, (TABLE, name), server)
+            data.setdefault(TABLE, {})[name] = server
+        listed = data.setdefault("inputs", [])
+        known = {each.get("id") for each in listed if isinstance(each, dict)}
+        for each in [_input(inputs[name]) for name in inputs if name in asked - known]:
+            text = jsonc.append(text, ("inputs",), each) if listed else jsonc.put(text, ("inputs",), [each])
+            listed.append(each)
+        if not listed and '"inputs"' not in text:
+            del data["inputs"]
+        return text
+
+    _change(file, change)
 
 
 def remove(file: Path, name: str) -> bool:
@@ -71,14 +81,46 @@ def remove(file: Path, name: str) -> bool:
 
     Raises:
         UsageError: The file cannot be changed without losing something.
+        StoreError: It cannot be written.
     """
-    if not file.exists():
-        return False
-    data = _read(file)
-    there = data.get(TABLE, {}).pop(name, None) is not None
-    if there:
-        _write(file, data)
-    return there
+
+    def change(text: str, data: dict[str, Any]) -> str:
+        there = name in data.get(TABLE, {})
+        data.get(TABLE, {}).pop(name, None)
+        return jsonc.take(text, (TABLE, name)) if there else text
+
+    return os.path.lexists(file) and _change(file, change)
+
+
+def _change(file: Path, change: Callable[[str, dict[str, Any]], str]) -> bool:
+    """Change a file, alone: another hilum that changes it waits. Gives whether it is another now.
+
+    Args:
+        file: The file; of a link, the one that it leads to.
+        change: Changes the text and what it says; the two are compared before anything is written.
+    """
+    from hilum_settings import alone
+
+    from hilum_mcp.parsing import Unreadable, parse
+
+    path = Path(os.path.realpath(file))
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with alone(path.parent):
+            text, data = _read(file)
+            try:
+                changed = change(text or "{}\n", data)
+                safe = parse(changed) == data
+            except (Unreadable, ValueError, TypeError, AttributeError):
+                changed, safe = text, False
+            if not safe:
+                hint = f"Change {file} by hand."
+                raise UsageError(f"{file} is not written as hilum writes it.", code=errors.E_FAILED, hint=hint)
+            if changed != text:
+                write_private(path, changed, keep_mode=True)
+    except OSError as error:
+        raise StoreError(f"{file} cannot be written: {error.strerror or error}.") from None
+    return changed != text
 
 
 def _input(given: Input) -> dict[str, Any]:
@@ -90,32 +132,27 @@ def _input(given: Input) -> dict[str, Any]:
     return {key: value for key, value in data.items() if value}
 
 
-def _read(file: Path) -> dict[str, Any]:
-    """Read a file that can be written again as it is: no comments, no key twice, and its servers where hilum writes them."""
+def _read(file: Path) -> tuple[str, dict[str, Any]]:
+    """Read the text of a file, and what it says: its servers stand where hilum writes them, and no key twice."""
     from hilum_mcp.parsing import Unreadable, load
 
     if not os.path.lexists(file):
-        return {}
+        return "", {}
     hint = f"Change {file} by hand."
     try:
         loaded = load(file)
-        text = file.read_text(encoding="utf-8-sig")
-        if text.strip():
-            json.loads(text)
+        with open(file, encoding="utf-8", newline="") as stream:
+            text = stream.read()
     except Unreadable as error:
         raise UsageError(f"{file} cannot be read: {error}", hint=hint) from None
     except ValueError:
-        raise UsageError(f"{file} has comments, which would be lost.", code=errors.E_FAILED, hint=hint) from None
+        raise UsageError(f"{file} is not text in UTF-8.", code=errors.E_FAILED, hint=hint) from None
     data = loaded.data
     if loaded.odd or not isinstance(data.get(TABLE, {}), dict) or (data and TABLE not in data and "inputs" not in data):
         raise UsageError(f"{file} is not written as hilum writes it.", code=errors.E_FAILED, hint=hint)
     if not isinstance(data.get("inputs", []), list):
         raise UsageError(f"In {file} inputs is no list.", code=errors.E_FAILED, hint=hint)
-    return data
-
-
-def _write(file: Path, data: dict[str, Any]) -> None:
-    write_private(file, json.dumps(data, indent=2, ensure_ascii=False) + "\n", keep_mode=True)
+    return text if text.strip() else "", data
 
 
 def write_private(file: Path, text: str, *, keep_mode: bool = False) -> None:
@@ -133,6 +170,8 @@ def write_private(file: Path, text: str, *, keep_mode: bool = False) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = path.stat().st_mode & 0o7777 if keep_mode and path.exists() else 0o600
+        if path.exists():
+            os.close(os.open(path, os.O_RDWR))  # a file that may only be read is not to be replaced, either
         handle, new = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with open(handle, "w", encoding="utf-8", errors="replace", newline="\n") as stream:

@@ -4,14 +4,36 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from hilum_mcp.server import Server
 from hilum_mcp.sources import Catalog, Entry
 
 Row = tuple[str, str, str, tuple[str, ...]]
 MOST = 90
 _STATES = {"unapproved": "NOT APPROVED", "broken": "BROKEN"}
+
+
+def plain(server: Server, text: str) -> str:
+    """Take out of a text about a server what its description names as a secret, and what looks like one.
+
+    Not for what the user is to approve: behind what is taken out something else could stand.
+    """
+    from urllib.parse import parse_qsl, urlsplit
+
+    from hilum_guard import Redactor
+
+    named = {**server.env, **server.headers, **(server.oauth or {})}
+    named |= {before.lstrip("-"): word for before, word in pairwise(server.args) if before.startswith("-")}
+    try:
+        named |= dict(parse_qsl(urlsplit(server.url).query))
+    except ValueError:
+        pass
+    bearer = {name: value for name, value in server.headers.items() if name.lower() == "authorization"}
+    literal = ({name: value for name, value in each.items() if "${" not in value} for each in (named, bearer))
+    return Redactor(*literal)(text)
 
 
 def rows(catalog: Catalog, live: Mapping[str, Row], prog: str) -> Iterator[str]:
@@ -22,7 +44,7 @@ def rows(catalog: Catalog, live: Mapping[str, Row], prog: str) -> Iterator[str]:
     for each in catalog.entries:
         row = live.get(each.server.name)
         state = row[1] if row and each.state == "on" else _STATES.get(each.state, each.state)
-        what = each.server.shown()
+        what = plain(each.server, each.server.shown())
         what = what if len(what) <= MOST else f"{what[: MOST - 1]}…"
         tools = f", {len(row[3])} tools" if row and row[3] else ""
         yield f"{each.server.name:{width}}  {state:12}  {each.server.kind:5}  {what}  ({home(each.server.file)}{tools})"
@@ -42,9 +64,13 @@ def data(entry: Entry, row: Row | None = None) -> dict[str, Any]:
         "digest": server.digest, "notes": list(server.notes),
     }  # fmt: skip
     if server.kind == "stdio":
-        found |= {"command": server.command, "args": list(server.args), "env": sorted({*server.env, *server.env_names})}
+        found |= {
+            "command": server.command,
+            "args": [plain(server, word) for word in server.args],
+            "env": sorted({*server.env, *server.env_names}),
+        }
     else:
-        found |= {"url": server.url, "headers": sorted({*server.headers, *server.header_names})}
+        found |= {"url": plain(server, server.url), "headers": sorted({*server.headers, *server.header_names})}
     return found | ({"tools": list(row[3])} if row else {})
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 from hilum import config_folder
 
+from hilum_mcp.places import FILE, OWN, PROJECT, SHARED
 from hilum_mcp.server import Input, Server
 
 if TYPE_CHECKING:
@@ -21,16 +22,6 @@ if TYPE_CHECKING:
     from hilum_mcp.approving import Decisions
     from hilum_mcp.server import Config
 
-FILE = "mcp.json"
-OWN = f".hilum/{FILE}"
-# The first that describes a server of a name counts. Of the others a file may be about something else than servers.
-_PROJECT = (
-    OWN, ".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json", ".roo/mcp.json", ".agents/mcp.json",
-)  # fmt: skip
-_SHARED = (
-    "mcp.json", ".gemini/settings.json", "gemini-extension.json", "opencode.json", "opencode.jsonc", ".opencode/opencode.json",
-    ".opencode/opencode.jsonc", ".codex/config.toml", ".zed/settings.json",
-)  # fmt: skip
 _CHOICES = (".claude/settings.json", ".claude/settings.local.json")
 MOST_SERVERS = 100
 
@@ -90,8 +81,8 @@ def look(workspace: Path | None) -> Catalog:
     Args:
         workspace: The project; ``None`` for none.
     """
-    files = [(user_file(), True), *((file, False) for file in project_files(workspace))]
-    files = [(file, own) for file, own in files if os.path.lexists(file)]
+    files = [(user_file(), True)] * os.path.lexists(user_file())
+    files += [(file, False) for file in project_files(workspace)]
     if not files:
         return Catalog()
     from hilum_mcp.approving import Decisions
@@ -111,7 +102,7 @@ def look(workspace: Path | None) -> Catalog:
         config = read_config(file)
         if not own and config.servers and trusts is None:
             trusts = _trusted(root)
-        complaints += _complaints(config, shared=not own and _name(file, root) in _SHARED)
+        complaints += _complaints(config, shared=not own and _name(file, root) in SHARED)
         inputs[str(file)] = config.inputs
         for server in config.servers.values():
             entry = _judge(server, decisions, root if not own else "", bool(trusts), off)
@@ -127,13 +118,13 @@ def look(workspace: Path | None) -> Catalog:
 
 
 def project_files(workspace: Path | None) -> list[Path]:
-    """Give where a project may describe servers. In the user's home the files of other clients are no project's."""
+    """Give the files in which a project describes servers. In the user's home the files of other clients are no project's."""
     if workspace is None:
         return []
-    names: tuple[str, ...] = (*_PROJECT, *_SHARED)
-    if os.path.realpath(workspace) == os.path.realpath(Path.home()):
+    names: tuple[str, ...] = (*PROJECT, *SHARED)
+    if os.path.realpath(workspace) == os.path.realpath(os.path.expanduser("~")):
         names = (OWN, ".mcp.json")
-    return [workspace / name for name in names]
+    return [workspace / name for name in names if os.path.lexists(f"{workspace}/{name}")]
 
 
 def _name(file: Path, root: str) -> str:

@@ -11,8 +11,10 @@ The end: nothing more is written, standard input closes, the server has a moment
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -30,8 +32,15 @@ LONGEST_LINE = 32 << 20
 MOST_GARBAGE = 10_000
 """Lines that are no messages, from one start of a server; one that writes more is not speaking the protocol."""
 
+MOST_UNREAD = 10_000
+"""Messages that wait for a server that does not read, while it goes on writing."""
+
 FLUSH, LEAVE, TERM = 0.2, 1.0, 1.0
 """Seconds to write what is pending, to go by itself at the end of input, and between SIGTERM and SIGKILL."""
+
+
+PROGRAMS = {"UV_TOOL_DIR": "uv-tools", "DENO_DIR": "deno", "BUN_INSTALL_CACHE_DIR": "bun"}
+"""Where uvx and its like keep programs, which the sandbox does not let them write to: the variable that moves it."""
 
 
 class Broken(Exception):
@@ -46,12 +55,16 @@ class Line:
         lost: Set when nothing more can come.
         why: Why, a sentence; empty while it is not known.
         status: Of a server that is reached by HTTP: the last status.
+        refused: What it refused last, a sentence; empty for nothing.
+        forgotten: Whether a server that is reached by HTTP no more knows the session.
         login: Why the user has to log in first; empty where that is not so.
     """
 
     lost: trio.Event = attrs.Factory(trio.Event)
     why: str = ""
     status: int = 0
+    refused: str = ""
+    forgotten: bool = False
     login: str = ""
 
     def lose(self, why: str) -> None:
@@ -79,7 +92,8 @@ async def stdio_transport(open_process: Opener, log: Log, line: Line) -> AsyncIt
 
     async with open_process() as process, trio.open_nursery() as nursery:
         into, read = anyio.create_memory_object_stream[Any](0)
-        write, out = anyio.create_memory_object_stream[Any](0)
+        # Without end: the SDK waits up to 5 s for room to say that a call is cancelled, and nothing may wait for a server.
+        write, out = anyio.create_memory_object_stream[Any](math.inf)
         pipes = _Pipes(process, log, line, into, out)
         nursery.start_soon(pipes.shielded, pipes.read)
         nursery.start_soon(pipes.shielded, pipes.write)
@@ -105,7 +119,7 @@ class _Pipes:
         self.process, self.log, self.line, self.into, self.out = process, log, line, into, out
         self.scopes: list[trio.CancelScope] = []
         self.held = bytearray()
-        self.written, self.garbage, self.leaving = trio.Event(), 0, False
+        self.written, self.garbage, self.heard, self.leaving = trio.Event(), 0, False, False
 
     async def shielded(self, pump: Callable[[], Awaitable[None]]) -> None:
         """Run a pump until ``leave`` is over, whatever is cancelled around: a server that cannot write cannot go."""
@@ -123,7 +137,10 @@ class _Pipes:
                     while chunk := await self.process.stdout.receive_some(1 << 16):
                         for data in self._lines(bytes(chunk)):
                             if (message := self._message(data)) is not None:
+                                self.heard = True
                                 await self.into.send(message)
+                        if self.out.statistics().current_buffer_used > MOST_UNREAD:
+                            raise Broken("It does not read what it is sent.")
                     if not self.leaving:
                         self.line.lose(await self._ending())
                 except Broken as error:
@@ -166,7 +183,9 @@ class _Pipes:
             code = await self.process.wait()
         last = self.log.last()
         how = "It closed its standard output" if code is None else f"It exited with code {code}"
-        return f"{how}; its last words: {last}" if last else f"{how}."
+        how += "" if self.heard else " before it answered"
+        held = " What it may write to is said by mcp.sandbox." if "read-only file system" in last.lower() else ""
+        return f"{how}; its last words: {last}{held}" if last else f"{how}."
 
     async def write(self) -> None:
         """Write messages until the end."""
@@ -192,16 +211,24 @@ class _Pipes:
                 await self.log.flush()
 
     async def leave(self) -> None:
-        """Let the server go by itself; what does not go is ended by who started it."""
-        with trio.move_on_after(FLUSH):
-            await self.written.wait()
+        """Let the server go by itself; what does not go is ended by who started it, and so is what never said a word."""
         assert self.process.stdin is not None
+        if self.heard:
+            with trio.move_on_after(FLUSH):
+                await self.written.wait()
         self.process.stdin.close()
-        with trio.move_on_after(LEAVE), suppress(HilumError):
-            await self.process.wait()
+        if self.heard:
+            with trio.move_on_after(LEAVE), suppress(HilumError):
+                await self.process.wait()
         await self.log.flush()
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Give the variables of a server: what was written for it, and that nobody watches it on a terminal."""
-    return {"NO_COLOR": "1", "npm_config_update_notifier": "false", **given}
+def environment(given: Mapping[str, str], cache: Path | None = None) -> dict[str, str]:
+    """Give the variables of a server: what was written for it, and that nobody watches it on a terminal.
+
+    Args:
+        given: What was written for it.
+        cache: A folder that it may write to, where what starts servers keeps programs; ``None`` leaves them their own.
+    """
+    folders = {} if cache is None else {name: str(cache / folder) for name, folder in PROGRAMS.items()}
+    return {"NO_COLOR": "1", "npm_config_update_notifier": "false", **folders, **given}

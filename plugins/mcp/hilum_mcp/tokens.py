@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +20,13 @@ if TYPE_CHECKING:
 
     from hilum_mcp.server import Server
 
+TRIES, BETWEEN = 600, 0.05
+"""How often it is looked whether another session is done with renewing, and seconds between two looks."""
+
 
 def file_of(server: Server) -> Path:
-    """Give the file of a server. It is bound to the file that describes it, its name and its address."""
-    bound = json.dumps([str(server.file), server.name, server.url])
+    """Give the file of a server. It is bound to the file that describes it, its name, its address, and as which client."""
+    bound = json.dumps([str(server.file), server.name, server.url, sorted((server.oauth or {}).items())])
     return data_folder() / "mcp" / "tokens" / f"{server.prefix}-{hashlib.sha256(bound.encode()).hexdigest()[:16]}.json"
 
 
@@ -29,6 +36,34 @@ def forget(server: Server) -> bool:
     there = path.exists()
     path.unlink(missing_ok=True)
     return there
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(handle: int) -> None:
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _open_lock(path: Path) -> int:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+
+
+def _locked(handle: int) -> bool:
+    try:
+        _lock(handle)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:  # some network file systems have no locks
+        return True
+    return True
 
 
 class Kept:
@@ -59,6 +94,19 @@ class Kept:
         from hilum_mcp.saving import write_private
 
         write_private(self.file, json.dumps({**self.read(), **changes}, indent=1))
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Wait until no other session renews these tokens, and let none do it while the block lasts."""
+        handle = await trio.to_thread.run_sync(_open_lock, self.file.with_suffix(".lock"))
+        try:
+            for _ in range(TRIES):  # who holds it for longer is stuck
+                if _locked(handle):
+                    break
+                await trio.sleep(BETWEEN)
+            yield
+        finally:
+            os.close(handle)
 
     async def get_tokens(self) -> OAuthToken | None:
         """Give the tokens, those that have run out among them: they may be renewed."""

@@ -17,14 +17,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilum_settings.app import App, Explained, Settings
     from hilum_settings.declare import Info, members, section, sections_of, setting
-    from hilum_settings.edit import change
+    from hilum_settings.edit import alone, change
     from hilum_settings.errors import ChangeError, DeclarationError, SettingsError
     from hilum_settings.sources import FILE, Raw
 else:
     _HOMES = {
         "app": ("App", "Explained", "Settings"),
         "declare": ("Info", "members", "section", "sections_of", "setting"),
-        "edit": ("change",),
+        "edit": ("alone", "change"),
         "errors": ("ChangeError", "DeclarationError", "SettingsError"),
         "sources": ("FILE", "Raw"),
     }
@@ -40,6 +40,6 @@ else:
 
 
 __all__ = [
-    "FILE", "App", "ChangeError", "DeclarationError", "Explained", "Info", "Raw", "Settings", "SettingsError", "change",
-    "members", "section", "sections_of", "setting",
+    "FILE", "App", "ChangeError", "DeclarationError", "Explained", "Info", "Raw", "Settings", "SettingsError", "alone",
+    "change", "members", "section", "sections_of", "setting",
 ]  # fmt: skip

@@ -40,7 +40,7 @@ def change(path: Path, key: str | Sequence[str], value: Any | Callable[[Any], An
     path, keys = Path(os.path.realpath(path)), key.split(".") if isinstance(key, str) else list(key)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _alone(path.parent):
+        with alone(path.parent):
             text, data = read(path)
             old = _value(data, keys)
             new = value(old) if callable(value) else value
@@ -67,8 +67,12 @@ else:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Wait until nobody else changes files of the folder."""
+def alone(folder: Path) -> Iterator[None]:
+    """Wait until nobody else changes files of the folder, and have them wait while the block lasts. Blocks.
+
+    Raises:
+        OSError: The folder cannot be opened.
+    """
     # Windows opens no folder, so a file in it stands for it there; it is left, as others may wait for it.
     windows = sys.platform == "win32"
     handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT) if windows else os.open(folder, os.O_RDONLY)

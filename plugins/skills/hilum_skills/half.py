@@ -56,6 +56,12 @@ class Skills:
             if not first and had != bool(self.catalog.on()):
                 self._session.tools_changed()
 
+    async def read(self, name: str) -> str | None:
+        """Give the instructions of a skill and the list of its other files; ``None`` where none of that name holds."""
+        await self.refresh()
+        entry = self._on(name)
+        return None if entry is None else "\n".join(await _written(entry.skill)).rstrip()
+
     # --- hooks ----------------------------------------------------------------------------------------------------------
 
     @hookimpl
@@ -103,8 +109,7 @@ class Skills:
         if resource:
             return await self._resource(entry.skill, resource, start_line)
         skill = entry.skill
-        written = layers.write(skill)
-        listed = layers.list_resources(await _resources(skill), skill)
+        written, listed = await _written(skill)
         in_layers = skill.by_model and layers.whole(self.catalog, self._settings)
         if in_layers or any(written in text for text in _texts(agent)):
             where = "in your instructions" if in_layers else "above"
@@ -194,6 +199,10 @@ def _relative(path: str, skill: Skill) -> str:
 
 async def _resources(skill: Skill) -> list[str]:
     return await trio.to_thread.run_sync(skill.resources, abandon_on_cancel=True)
+
+
+async def _written(skill: Skill) -> tuple[str, str]:
+    return layers.write(skill), layers.list_resources(await _resources(skill), skill)
 
 
 def _part(content: str, start: int, path: str) -> str:

@@ -17,6 +17,7 @@ import msgspec
 
 Address = IPv4Address | IPv6Address
 
+METADATA_SERVICE = "the metadata service of a cloud"
 _PRIVATE = "an address of a private network"
 _V4 = {
     "0.0.0.0/8": "an address that no host has",
@@ -143,7 +144,7 @@ def refusal(address: Address, reach: Reach = PUBLIC, *, listed: bool = False) ->
     """
     inner = embedded(address) if isinstance(address, IPv6Address) else []
     if address in METADATA or any(each in METADATA for each in inner):
-        return "the metadata service of a cloud"
+        return METADATA_SERVICE
     carries = isinstance(address, IPv6Address) and int(address) >> 32 in (0xFFFF, 0x64FF9B << 64)
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     if listed or (reach.loopback and (mapped or address).is_loopback):

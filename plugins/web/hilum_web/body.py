@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
-import re
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,13 +21,14 @@ ENCODINGS = "gzip, deflate"
 STEP = 1 << 20
 
 
-async def read_body(response: httpx.Response, url: str, limit: int) -> bytes:
+async def read_body(response: httpx.Response, url: str, limit: int, *, cut: bool = False) -> bytes:
     """Read and unpack a body.
 
     Args:
         response: A response whose body has not been read.
         url: Where it comes from, for messages.
         limit: Bytes that it may have, unpacked.
+        cut: Whether of a larger one the beginning is given.
 
     Raises:
         ToolError: ``E_TOO_LARGE``; or ``E_CONTENT``, it is packed in another way, or damaged.
@@ -40,7 +39,7 @@ async def read_body(response: httpx.Response, url: str, limit: int) -> bytes:
         raise ToolError(
             f"{site(url)} packs its pages with {packed[:40]}, which was not asked for.", code=errors.E_CONTENT
         )
-    if said.isdecimal() and (len(said) > 18 or int(said) > limit):
+    if not cut and said.isdecimal() and (len(said) > 18 or int(said) > limit):
         raise _large(url, limit)
     unpacker = None if packed in ("", "identity") else _Unpacker(packed)
     body, received = bytearray(), 0
@@ -52,8 +51,10 @@ async def read_body(response: httpx.Response, url: str, limit: int) -> bytes:
             for piece in unpacker.feed(chunk) if unpacker else (chunk,):
                 body += piece
                 if len(body) > limit:
-                    raise _large(url, limit)
-            if received > limit:
+                    break
+            if max(received, len(body)) > limit:
+                if cut:
+                    return bytes(body[:limit])
                 raise _large(url, limit)
     except zlib.error as error:
         raise ToolError(f"{site(url)} sent a damaged {packed} body: {error}.", code=errors.E_CONTENT) from None
@@ -119,52 +120,3 @@ class _Unpacker:
 def _large(url: str, limit: int) -> ToolError:
     return ToolError(f"What {site(url)} sends is larger than {limit / 1e6:g} MB; it was not read to its end.",
                      code=errors.E_TOO_LARGE, hint="Look for a smaller page on the same thing.")  # fmt: skip
-
-
-# Names that people write for what really is a larger encoding (the Encoding Standard of the WHATWG has the list).
-_REALLY = {
-    "iso-8859-1": "cp1252", "latin1": "cp1252", "latin-1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252",
-    "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "shift-jis": "cp932", "x-sjis": "cp932", "euc-kr": "cp949",
-    "ks_c_5601-1987": "cp949", "big5": "big5hkscs", "iso-8859-9": "cp1254", "tis-620": "cp874", "utf8": "utf-8",
-    "unicode": "utf-16", "windows-31j": "cp932", "windows-949": "cp949", "windows-874": "cp874", "x-gbk": "gb18030",
-    "x-user-defined": "cp1252", "macintosh": "mac-roman", "x-mac-cyrillic": "mac-cyrillic", "x-euc-jp": "euc_jp",
-}  # fmt: skip
-# What that standard knows. Python has more, among them some that take minutes for a page made for it (punycode).
-_KNOWN = frozenset(
-    "utf-8 utf-16 utf-16-le utf-16-be cp866 cp874 cp932 cp949 koi8-r koi8-u mac-roman mac-cyrillic gb18030 big5hkscs euc_jp"
-    " iso2022_jp cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 iso8859-2 iso8859-3 iso8859-4 iso8859-5"
-    " iso8859-6 iso8859-7 iso8859-8 iso8859-10 iso8859-13 iso8859-14 iso8859-15 iso8859-16".split()
-)
-_BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
-
-
-def decode(data: bytes, content_type: str) -> str:
-    """Decode a text: by its byte order mark, its header, what HTML says of itself, as UTF-8, at last as windows-1252.
-
-    Args:
-        data: The body.
-        content_type: The header ``Content-Type``.
-    """
-    for mark, name in _BOMS:
-        if data.startswith(mark):
-            return data.decode(name, errors="replace")
-    said = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", content_type, re.I)
-    inside = re.search(rb"(?:charset|encoding)\s*=\s*[\"']?([\w.:-]+)", data[:2048], re.I)
-    if name := _codec(said[1]) if said else "":
-        return data.decode(name, errors="replace")
-    name = _codec(inside[1].decode("ascii", errors="replace")) if inside else ""
-    if name and not name.startswith("utf-16"):  # who can read that it is UTF-16 reads no UTF-16
-        return data.decode(name, errors="replace")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", errors="replace")
-
-
-def _codec(label: str) -> str:
-    """Give the name of Python's decoder for what a page calls its encoding; empty where it is none of the web's."""
-    try:
-        name = codecs.lookup(_REALLY.get(label.lower(), label)).name
-    except (LookupError, UnicodeError):
-        return ""
-    return name if name in _KNOWN else ""

@@ -9,14 +9,23 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from hilum_web.addresses import PUBLIC, Reach, is_own
-from hilum_web.urls import Target, is_local, judge, read_url
+from hilum_web.urls import Target, is_local, judge, read_url, sentence
 
 if TYPE_CHECKING:
     import httpx
 
 
 class AddressRefused(Exception):
-    """An address may not be reached; says why in one sentence."""
+    """An address may not be reached; says why in one sentence.
+
+    Args:
+        reason: The sentence.
+        listable: Whether the user could list the host.
+    """
+
+    def __init__(self, reason: str, *, listable: bool = False) -> None:
+        super().__init__(reason)
+        self.listable = listable
 
 
 class UrlUnread(AddressRefused):
@@ -63,8 +72,7 @@ async def located(url: str, reach: Reach = PUBLIC) -> tuple[Target, tuple[str, .
     try:
         target = read_url(url)
     except ValueError as error:
-        text = str(error)
-        raise UrlUnread(f"{text[:1].upper()}{text[1:]}.") from None
+        raise UrlUnread(sentence(error)) from None
     found: list[str] | OSError = []
     named = target.address is None and not is_local(target.host)
     if named:
@@ -79,11 +87,12 @@ async def located(url: str, reach: Reach = PUBLIC) -> tuple[Target, tuple[str, .
         return found
 
     if not (verdict := judge(target, reach, answer)):
-        unknown = named and (not found or isinstance(found, OSError))
-        raise (HostUnknown if unknown else AddressRefused)(verdict.reason)
+        if verdict.kind == "unknown":
+            raise HostUnknown(verdict.reason)
+        raise AddressRefused(verdict.reason, listable=verdict.kind == "refused")
     excused = reach.lists(target.host, target.port) or (reach.loopback and not named)
     if not excused and (own := next((each for each in verdict.addresses if is_own(ip_address(each))), None)):
-        raise AddressRefused(f"{target.host} leads to {own}, an address of this machine.")
+        raise AddressRefused(f"{target.host} leads to {own}, an address of this machine.", listable=True)
     return target, verdict.addresses
 
 

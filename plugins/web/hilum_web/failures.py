@@ -25,8 +25,11 @@ def failure(error: Exception, url: str, seconds: float) -> ToolError:
     if isinstance(error, AddressRefused):
         if isinstance(error, HostUnknown):
             return ToolError(f"{why}.", code=errors.E_UNREACHABLE, hint="Check how the host is written.")
-        listable = not isinstance(error, UrlUnread) and "the metadata service" not in why
-        hint = "The user can list a host of their own network in web.hosts." if listable else ""
+        hint = "Use an address of the public web."
+        if error.listable:
+            hint = "The user can list a host of their own network in web.hosts."
+        elif isinstance(error, UrlUnread):
+            hint = "Write the address plainly."
         return ToolError(f"{url[:300]} is not fetched: {why}.", code=errors.E_ADDRESS, hint=hint)
     if isinstance(error, httpx.TimeoutException):
         return ToolError(

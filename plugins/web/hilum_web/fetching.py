@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
@@ -16,9 +18,13 @@ from hilum_web.body import ENCODINGS, read_body
 from hilum_web.connecting import AddressRefused, checked
 from hilum_web.failures import failure, site
 from hilum_web.settings import WebSettings
+from hilum_web.urls import Target
 
 if TYPE_CHECKING:
     import httpx
+    from protego import Protego
+
+    from hilum_web.converting import Text
 
 AGENT = "hilum/0.1 (coding agent; fetches single pages on a user's behalf)"
 NAME = "hilum"
@@ -29,7 +35,7 @@ MOST_HOPS = 10
 # Seconds for which a page is taken as it was: long enough to read on in it, short enough for documentation that changes.
 FRESH = 300.0
 KEPT, KEPT_BYTES = 30, 60_000_000
-ROBOTS_BYTES = 500_000
+ROBOTS_BYTES, ROBOTS_HOPS = 500_000, 6
 ROBOTS_FRESH = 3_600.0
 
 
@@ -43,7 +49,9 @@ class Page(msgspec.Struct):
         etag: What it is asked for again with; empty for nothing.
         modified: When it was changed, as the server says.
         at: ``time.monotonic`` when it was fetched or known to be the same.
-        read: What a reader made of it; kept with it, so that reading on costs nothing.
+        read: What was made readable of it, by the part that was wanted; kept with it, so that reading on costs little.
+        changed: Whether it was something else when it was fetched before.
+        kept: Whether the server lets it be taken as it was for a while.
     """
 
     url: str
@@ -52,7 +60,9 @@ class Page(msgspec.Struct):
     etag: str = ""
     modified: str = ""
     at: float = 0.0
-    read: object = None
+    read: dict[str, Text] = msgspec.field(default_factory=dict)
+    changed: bool = False
+    kept: bool = True
 
 
 class Fetcher:
@@ -67,7 +77,9 @@ class Fetcher:
         self._reach = Reach(hosts=frozenset(settings.hosts))
         self._client: httpx.AsyncClient | None = None
         self._pages: OrderedDict[str, Page] = OrderedDict()
-        self._robots: dict[str, tuple[float, object]] = {}
+        self._robots: OrderedDict[str, tuple[float, Protego | None]] = OrderedDict()
+        # What a page was when it was last fetched, also when it is kept no more: for whoever reads on in it.
+        self._before: OrderedDict[str, bytes] = OrderedDict()
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -83,8 +95,12 @@ class Fetcher:
             )
         return self._client
 
-    async def fetch(self, url: str) -> Page:
+    async def fetch(self, url: str, *, on: bool = False) -> Page:
         """Fetch a page, or give it as it was fetched a short while ago.
+
+        Args:
+            url: Its address.
+            on: Whether somebody reads on in it: what they have begun is given as long as it is known.
 
         Raises:
             ToolError: It cannot be fetched; the site is named.
@@ -93,23 +109,25 @@ class Fetcher:
 
         url = urldefrag(url)[0]
         known = self._pages.get(url)
-        if known is not None and time.monotonic() - known.at < FRESH:
+        if known is not None and time.monotonic() - known.at < FRESH and (on or known.kept):
             self._pages.move_to_end(url)
             return known
+        seen: list[str] = []
         try:
             with trio.fail_after(self._settings.timeout):
-                page = await self._follow(url, known)
+                page = await self._follow(url, known, seen)
         except trio.TooSlowError:
             seconds = self._settings.timeout
-            raise ToolError(f"{site(url)} did not answer in full within {seconds:g} s.", code=errors.E_TIMEOUT,
+            raise ToolError(f"{site(seen[-1])} did not answer in full within {seconds:g} s.", code=errors.E_TIMEOUT,
                             hint="Try a smaller page, another one, or later.") from None  # fmt: skip
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, AddressRefused, OSError) as error:
-            raise failure(error, url, self._settings.timeout) from None
-        self._keep(url, page)
+            raise failure(error, seen[-1], self._settings.timeout) from None
+        if page is not known:
+            self._keep(url, page)
         return page
 
-    async def _follow(self, url: str, known: Page | None) -> Page:
-        seen: list[str] = []
+    async def _follow(self, url: str, known: Page | None, seen: list[str]) -> Page:
+        """Follow redirects; ``seen`` gets each address that is asked."""
         while True:
             if url in seen or len(seen) >= MOST_HOPS:
                 what = "in a circle" if url in seen else f"more than {MOST_HOPS} times"
@@ -121,20 +139,22 @@ class Fetcher:
             await self._allowed(target.url)
             client = self._open()
             headers = {"accept": ACCEPT}
-            if known is not None and len(seen) == 1:
-                headers |= {"if-none-match": known.etag} if known.etag else {}
-                headers |= {"if-modified-since": known.modified} if known.modified else {}
+            # What is known is a page of this very address; what another site called its version says nothing here.
+            same = known if known is not None and known.url == target.url and (known.etag or known.modified) else None
+            if same is not None:
+                headers |= {"if-none-match": same.etag} if same.etag else {}
+                headers |= {"if-modified-since": same.modified} if same.modified else {}
             async with client.stream("GET", target.url, headers=headers) as response:
-                if response.status_code == 304 and known is not None:
-                    known.at = time.monotonic()
-                    return known
+                if response.status_code == 304 and same is not None:
+                    same.at, same.changed = time.monotonic(), False
+                    return same
                 if (to := response.headers.get("location", "")) and response.is_redirect:
                     url = urljoin(target.url, to.strip())
                     continue
-                return await self._received(response, target.url)
+                return await self._received(response, target)
 
-    async def _received(self, response: httpx.Response, url: str) -> Page:
-        head = response.headers
+    async def _received(self, response: httpx.Response, target: Target) -> Page:
+        head, url = response.headers, target.url
         if response.status_code != 200:
             raise _refused(response.status_code, url, head.get("retry-after", ""))
         body = await read_body(response, url, self._settings.max_bytes)
@@ -145,9 +165,20 @@ class Fetcher:
             head.get("etag", ""),
             head.get("last-modified", ""),
             time.monotonic(),
+            # A page of the user's own network is one that they may just be changing.
+            kept=not (
+                re.search(r"no-store|no-cache|max-age=0\b", head.get("cache-control", ""), re.I)
+                or self._reach.lists(target.host, target.port)
+            ),
         )
 
     def _keep(self, url: str, page: Page) -> None:
+        what = hashlib.blake2b(page.body, digest_size=16).digest()
+        page.changed = self._before.get(url, what) != what
+        self._before[url] = what
+        self._before.move_to_end(url)
+        while len(self._before) > 20 * KEPT:
+            self._before.popitem(last=False)
         self._pages[url] = page
         self._pages.move_to_end(url)
         while len(self._pages) > KEPT or (
@@ -167,26 +198,35 @@ class Fetcher:
         if time.monotonic() - at >= ROBOTS_FRESH:
             rules = await self._rules(origin)
             self._robots[origin] = (time.monotonic(), rules)
-        if rules is not None and not rules.can_fetch(url, NAME):  # type: ignore[attr-defined]
+            while len(self._robots) > 20 * KEPT:
+                self._robots.popitem(last=False)
+        if rules is not None and not rules.can_fetch(url, NAME):
             raise ToolError(f"{parts.netloc} keeps this page from programs (robots.txt).", code=errors.E_DENIED,
                             hint="Use another source. The user may set web.robots to false.")  # fmt: skip
 
-    async def _rules(self, origin: str) -> object:
+    async def _rules(self, origin: str) -> Protego | None:
         import httpx
 
         text, url = "", f"{origin}/robots.txt"
         try:
             with trio.move_on_after(min(5.0, self._settings.timeout / 2)):
-                async with self._open().stream("GET", url) as response:
-                    if response.status_code == 200:
-                        text = (await read_body(response, url, ROBOTS_BYTES)).decode(errors="replace")
-        except (httpx.HTTPError, httpx.StreamError, ToolError, AddressRefused, OSError):
+                for _ in range(ROBOTS_HOPS):
+                    target = await checked(url, self._reach)
+                    async with self._open().stream("GET", target.url) as response:
+                        if (to := response.headers.get("location", "")) and response.is_redirect:
+                            url = urljoin(target.url, to.strip())
+                            continue
+                        if response.status_code == 200:
+                            body = await read_body(response, url, ROBOTS_BYTES, cut=True)
+                            text = body.decode(errors="replace")
+                        break
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ToolError, AddressRefused, OSError):
             pass
         if not text:
             return None
         from protego import Protego
 
-        return Protego.parse(text)
+        return await trio.to_thread.run_sync(Protego.parse, text)
 
 
 def _refused(status: int, url: str, retry: str) -> ToolError:

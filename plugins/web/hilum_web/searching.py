@@ -133,7 +133,7 @@ class Searcher:
     async def _duckduckgo(self, query: str) -> list[Result]:
         url = self._settings.duckduckgo_url
         body, kind = await self._get("POST", url, data={"q": query, "kl": ""})
-        from hilum_web.body import decode
+        from hilum_web.reader.charsets import decode
 
         return await trio.to_thread.run_sync(_read_duckduckgo, decode(body, kind), site(url))
 

@@ -6,11 +6,12 @@ import re
 import socket
 from collections.abc import Callable, Iterable
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
+from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
-from hilum_web.addresses import PUBLIC, Address, Reach, refusal
+from hilum_web.addresses import METADATA_SERVICE, PUBLIC, Address, Reach, refusal
 
 PORTS = {"http": 80, "https": 443}
 LONGEST = 8_000
@@ -25,6 +26,7 @@ _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.I)
 _NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)\.?", re.I)
 
 Resolve = Callable[[str], Iterable[str]]
+Kind = Literal["allowed", "unread", "unknown", "metadata", "refused"]
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -51,6 +53,9 @@ class Verdict(msgspec.Struct, frozen=True):
     Args:
         allowed: Whether it may.
         reason: Why not; one sentence that names the host.
+        kind: The same for programs: ``allowed``; ``unread``, it is no URL or not written plainly; ``unknown``, the name stands
+            for no address; ``metadata``, a cloud's service, which nobody can list; ``refused``, an address that the
+            user can list.
         url: As it is to be sent; the given text where it could not be read.
         host: Its host; empty where it could not be read.
         port: Its port; 0 where it could not be read.
@@ -63,6 +68,7 @@ class Verdict(msgspec.Struct, frozen=True):
     host: str = ""
     port: int = 0
     addresses: tuple[str, ...] = ()
+    kind: Kind = "refused"
 
     def __bool__(self) -> bool:
         return self.allowed
@@ -176,7 +182,7 @@ def check_url(url: str, resolve: Resolve | None = None, reach: Reach = PUBLIC) -
     try:
         target = read_url(url)
     except ValueError as error:
-        return Verdict(False, f"{_sentence(str(error))}.", url)
+        return Verdict(False, sentence(error), url, kind="unread")
     return judge(target, reach, (resolve or look_up) if target.address is None else None)
 
 
@@ -188,11 +194,17 @@ def is_local(host: str) -> bool:
 def judge(target: Target, reach: Reach = PUBLIC, resolve: Resolve | None = None) -> Verdict:
     """Judge a URL that was read; see ``check_url``. Without ``resolve`` the system is asked for what a name stands for."""
     listed = reach.lists(target.host, target.port)
-    refused = Verdict(False, "", target.url, target.host, target.port)
+
+    def refused(reason: str, kind: Kind) -> Verdict:
+        return Verdict(False, reason, target.url, target.host, target.port, kind=kind)
+
+    def kind_of(why: str) -> Kind:
+        return "metadata" if why == METADATA_SERVICE else "refused"
+
     if target.address is not None:
         if why := refusal(target.address, reach, listed=listed):
-            return msgspec.structs.replace(refused, reason=f"{target.host} is {why}.")
-        return msgspec.structs.replace(refused, allowed=True, addresses=(target.host,))
+            return refused(f"{target.host} is {why}.", kind_of(why))
+        return Verdict(True, "", target.url, target.host, target.port, (target.host,), "allowed")
     if is_local(target.host):
         given = ["127.0.0.1", "::1"]
     else:
@@ -201,18 +213,20 @@ def judge(target: Target, reach: Reach = PUBLIC, resolve: Resolve | None = None)
             given = list((resolve or look_up)(target.host))
         except (OSError, UnicodeError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            return msgspec.structs.replace(refused, reason=f"{target.host} was not found: {why}.")
+            return refused(f"{target.host} was not found: {why}.", "unknown")
     if not given:
-        return msgspec.structs.replace(refused, reason=f"{target.host} was not found: it has no address.")
+        return refused(f"{target.host} was not found: it has no address.", "unknown")
     for text in given:
         try:
             address = ip_address(text.partition("%")[0])
         except ValueError:
-            return msgspec.structs.replace(refused, reason=f"{target.host} stands for {text!r}, which is no address.")
+            return refused(f"{target.host} stands for {text!r}, which is no address.", "refused")
         if why := refusal(address, reach, listed=listed):
-            return msgspec.structs.replace(refused, reason=f"{target.host} stands for {text}, {why}.")
-    return msgspec.structs.replace(refused, allowed=True, addresses=tuple(given))
+            return refused(f"{target.host} stands for {text}, {why}.", kind_of(why))
+    return Verdict(True, "", target.url, target.host, target.port, tuple(given), "allowed")
 
 
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def sentence(error: Exception) -> str:
+    """Write what an error says as a sentence."""
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."

@@ -18,14 +18,14 @@ from hilum.messages import ToolResult
 from hilum.testing import open_bench
 
 
-def png(width: int = 8, height: int = 8) -> bytes:
-    """A real PNG, all black."""
+def png(width: int = 8, height: int = 8, *, alpha: bool = False) -> bytes:
+    """A real PNG, all black; or transparent."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    rows = zlib.compress(b"".join(b"\0" + b"\0" * 3 * width for _ in range(height)))
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    rows = zlib.compress(b"".join(b"\0" + b"\0" * (4 if alpha else 3) * width for _ in range(height)))
+    head = struct.pack(">IIBBBBB", width, height, 8, 6 if alpha else 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
@@ -51,6 +51,7 @@ class Painter:
         url: Where it is.
         answers: By path: status and answer; bytes are sent as they are.
         asked: What came, in order.
+        moved: By path: where it is now.
         waits: By path: an event that the answer waits for.
         came: Set with each request, by path.
     """
@@ -58,6 +59,7 @@ class Painter:
     url: str = ""
     answers: dict[str, tuple[int, Any]] = attrs.field(factory=dict)
     asked: list[Asked] = attrs.field(factory=list)
+    moved: dict[str, str] = attrs.field(factory=dict)
     waits: dict[str, threading.Event] = attrs.field(factory=dict)
     came: dict[str, threading.Event] = attrs.field(factory=dict)
 
@@ -79,6 +81,12 @@ def serve(painter: Painter) -> ThreadingHTTPServer:
             painter.arrival(path).set()
             if path in painter.waits:
                 painter.waits[path].wait(30)
+            if path in painter.moved:
+                self.send_response(307)
+                self.send_header("location", painter.moved[path])
+                self.send_header("content-length", "0")
+                self.end_headers()
+                return
             status, answer = painter.answers.get(path, (404, {"detail": "Not Found"}))
             data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(status)

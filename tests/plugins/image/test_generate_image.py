@@ -5,8 +5,12 @@ import threading
 
 import pytest
 import trio
+from hilum_image import ImageSettings
+from hilum_image.making import configured
+from hilum_image.openai import OpenAI
 from hilum_image.picture import look
 from hilum_image.prices import price
+from hilum_image.wish import Wish
 
 from .conftest import b64, png
 
@@ -40,7 +44,7 @@ async def test_openai_is_asked_in_its_format_and_the_image_saved(painter, draw, 
 
 async def test_newer_models_of_openai_are_told_the_format_and_pay_by_tokens(painter, draw, tmp_path):
     """They take no response_format, and give WebP when a name ends so."""
-    webp = b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\x07\xc0\x01\0" + b"\0" * 8
+    webp = b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\x07\xc0\x01\0" + b"\0" * 9
     painter.answers[OPENAI] = (200, {"data": [{"b64_json": b64(webp)}], "usage": {"output_tokens": 1000}})
     result = await draw(openai(painter, model="gpt-image-1", quality="low"), filename="dot.webp", size="1536x1024")
     assert painter.asked[0].json == {
@@ -136,6 +140,10 @@ async def test_a_refusal_is_shown_and_no_other_provider_asked(painter, draw):
         (200, {"data": [{"b64_json": b64(b"hello")}]}, "E_CONTENT", "without an image"),
         (200, {"data": "x"}, "E_CONTENT", "without an image"),
         (200, [1], "E_CONTENT", "without an image"),
+        (200, {"data": [{"b64_json": b64(png(9, 9)[:-20])}]}, "E_CONTENT", "cut off"),
+        (200, {"data": [{"b64_json": b64(png(9, 9))[:-30]}]}, "E_CONTENT", "without an image"),
+        (404, {"error": {"code": "model_not_found", "message": "No such model"}}, "E_HTTP", "image.model"),
+        (403, {"error": {"message": "Verify your organization"}}, "E_NOT_CONFIGURED", "Verify your organization"),
     ],
 )
 async def test_failures_of_openai_are_told(painter, draw, tmp_path, status, answer, code, words):
@@ -145,6 +153,15 @@ async def test_failures_of_openai_are_told(painter, draw, tmp_path, status, answ
     assert result.code == code
     assert words in result.text
     assert not list((tmp_path / "proj").glob("*.png"))
+
+
+async def test_a_server_that_has_moved_is_not_followed(painter, draw):
+    """The key goes to nobody else; the new address is told."""
+    painter.moved[OPENAI] = "https://elsewhere.example/v1/images?x=1"
+    result = await draw(openai(painter))
+    assert result.code == "E_HTTP"
+    assert "answered 307: it is at https://elsewhere.example." in result.text
+    assert len(painter.asked) == 1
 
 
 async def test_when_all_fail_each_reason_is_given(painter, draw):
@@ -167,7 +184,8 @@ async def test_a_server_that_is_not_there(painter, draw):
 async def test_where_nothing_is_set_up_it_says_how(draw, settings):
     result = await draw(settings)
     assert result.code == "E_NOT_CONFIGURED"
-    assert "hilum config set image.enabled true" in result.text
+    assert "`enabled = true` under [image]" in result.text
+    assert "`hilum config path`" in result.text
 
 
 async def test_a_name_that_is_taken_costs_no_image(painter, draw, tmp_path):
@@ -184,14 +202,92 @@ async def test_a_name_that_is_taken_costs_no_image(painter, draw, tmp_path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"filename": "a.txt"}, {"filename": "../a.png"}, {"size": "big"}, {"edit": "none.png"}, {"description": ""}],
+    [
+        {"filename": "a.txt"},
+        {"filename": "a"},
+        {"filename": "a.gif"},
+        {"filename": "../a.png"},
+        {"filename": "file/a.png"},
+        {"filename": "folder.png", "overwrite": True},
+        {"filename": "out.png", "overwrite": True},
+        {"filename": "outside/a.png"},
+        {"size": "big"},
+        {"edit": "none.png"},
+        {"edit": "file"},
+        {"mask": "clear.png"},
+        {"edit": "base.png", "mask": "base.png"},
+        {"edit": "base.png", "mask": "clear.png"},
+        {"description": ""},
+    ],
 )
 async def test_arguments_that_do_not_fit(painter, draw, tmp_path, arguments):
-    """Nobody is asked, nothing is written."""
+    """Nobody is asked, nothing is written: what cannot be saved is not paid for."""
+    place = tmp_path / "proj"
+    (place / "file").write_text("x")
+    (place / "folder.png").mkdir()
+    (place / "out.png").symlink_to(tmp_path / "x.png")
+    (place / "outside").symlink_to(tmp_path)
+    (place / "base.png").write_bytes(png(8, 8))
+    (place / "clear.png").write_bytes(png(4, 4, alpha=True))
+    before = sorted(place.iterdir())
     result = await draw(sd(painter), **arguments)
     assert result.code
     assert not painter.asked
+    assert sorted(place.iterdir()) == before
     assert not list(tmp_path.glob("*.png"))
+
+
+async def test_only_a_part_of_an_image_is_changed(painter, draw, tmp_path):
+    """To both the mask is what is transparent: one takes it so, the other is told."""
+    base, mask = png(8, 8), png(8, 8, alpha=True)
+    (tmp_path / "proj/old.png").write_bytes(base)
+    (tmp_path / "proj/mask.png").write_bytes(mask)
+    painter.answers["/v1/images/edits"] = (200, {"data": [{"b64_json": b64(base)}]})
+    painter.answers["/sdapi/v1/img2img"] = (200, {"images": [b64(base)]})
+    change = {"edit": "old.png", "mask": "mask.png"}
+    await draw(openai(painter, model="gpt-image-1"), filename="a.png", **change)
+    assert b'name="mask"; filename="mask.png"\r\nContent-Type: image/png\r\n\r\n' + mask in painter.asked[0].body
+    await draw(sd(painter), filename="b.png", **change)
+    asked = painter.at("/sdapi/v1/img2img")[0].json
+    assert asked["mask"] == b64(mask)
+    assert asked["inpainting_mask_invert"] == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "fits"),
+    [
+        ("gpt-image-1", "2048x2048", False),
+        ("gpt-image-2", "2048x2048", True),
+        ("gpt-image-2.5-flare", "3840x2160", True),
+        ("gpt-image-2.5-flare", "3840x3840", False),
+        ("gpt-image-2", "3072x1024", True),
+        ("gpt-image-2", "3088x1024", False),
+        ("gpt-image-2", "1000x1000", False),
+        ("gpt-image-2", "0x0", False),
+        ("gpt-image-2", "auto", True),
+        ("another-model", "7x7", True),
+    ],
+)
+def test_sizes_are_checked_before_anybody_is_asked(model, size, fits):
+    """The newest models take any that fits; what is not known is left to the provider."""
+    assert bool(OpenAI("https://api.openai.com/v1", "sk", model).lacks(Wish("x", size))) != fits
+
+
+def test_a_retired_model_of_openai_is_replaced_by_the_one_it_names(monkeypatch):
+    """Only at OpenAI itself: servers like it have their own models of such names. The user is told."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
+    (made,) = configured(ImageSettings(enabled=True))
+    assert (made.model, made.instead, made.key) == ("gpt-image-1-mini", "dall-e-3", "sk-env")
+    (other,) = configured(ImageSettings(enabled=True, openai_url="https://api.openai.com.evil.example/v1"))
+    assert (other.model, other.instead, other.key) == ("dall-e-3", "", "")
+
+
+@pytest.mark.parametrize("ending", [".jpg", ".webp"])
+async def test_a_format_that_a_model_does_not_make_costs_nothing(painter, draw, ending):
+    """dall-e makes PNG only."""
+    result = await draw(openai(painter), filename=f"a{ending}")
+    assert "must end with .png" in result.text
+    assert not painter.asked
 
 
 async def test_a_name_taken_meanwhile_loses_no_image(painter, draw, tmp_path):
@@ -233,3 +329,18 @@ def test_an_image_is_told_by_its_first_bytes():
         for end in range(len(whole)):
             look(whole[:end])
     assert look(b"<svg>") is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        png(9, 9),
+        b"\xff\xd8\xff\xe0\x00\x04ab\xff\xd9",
+        b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\x07\xc0\x01\0" + b"\0" * 9,
+        b"GIF89a\x02\0\x03\0\0\0\0;",
+    ],
+)
+def test_an_image_that_is_cut_off_is_seen(data):
+    """In each format, by its end."""
+    assert look(data).whole
+    assert not look(data[:-2] if not data.startswith(b"\x89") else data[:-12]).whole

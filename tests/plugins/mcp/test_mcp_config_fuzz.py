@@ -51,7 +51,7 @@ likely = st.fixed_dictionaries(
     },
 )  # fmt: skip
 entries = st.builds(lambda one, two: {**two, **one}, likely, st.dictionaries(st.sampled_from(KEYS), values, max_size=4))
-tables = st.sampled_from([".".join(keys) for keys in TABLES])
+tables = st.sampled_from(TABLES)
 names = st.sampled_from(["mcp.json", ".gemini/settings.json", "cline_mcp_settings.json"])
 many = settings(
     max_examples=int(os.environ.get("FUZZ", "100")),
@@ -60,12 +60,12 @@ many = settings(
 )
 
 
-def write(folder: Path, name: str, table: str, servers: object) -> Path:
+def write(folder: Path, name: str, table: tuple[str, ...], servers: object) -> Path:
     """Write a file with a table of servers."""
     path = folder / name
     path.parent.mkdir(exist_ok=True)
     data = servers
-    for key in reversed(table.split(".") if table else []):
+    for key in reversed(table):
         data = {key: data}
     path.write_text(json.dumps(data))
     return path
@@ -144,7 +144,7 @@ def test_no_bytes_raise(tmp_path, data):
 )
 def test_values_are_filled_in_once(tmp_path, text, value):
     """What a variable holds is never read for more variables; what has no value is a mistake and no empty text."""
-    path = write(tmp_path, "mcp.json", "mcpServers", {"s": {"command": "x", "args": [text], "env": {"A": text}}})
+    path = write(tmp_path, "mcp.json", ("mcpServers",), {"s": {"command": "x", "args": [text], "env": {"A": text}}})
     servers = read_config(path).servers
     if "s" not in servers:
         return

@@ -1,6 +1,7 @@
 """Each client's file of MCP servers gives the same model; what is odd is told with its place, and costs no other server."""
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,8 @@ DIALECTS = {
         "name: x\nversion: 0.1\nmcpServers:\n  - name: s\n    command: npx\n    args: [-y, tickets]\n"
         '    env: {TOKEN: "${TOKEN}"}\n',
     ),
+    "Amp": (".amp/settings.json", {"amp.url": "https://x.example", "amp.mcpServers": {"s": PROGRAM}}),
+    "Augment": ("settings.json", {"augment.advanced": {"mcpServers": [{"name": "s", **PROGRAM}]}}),
     "a transport inside": ("mcp.json", {"mcpServers": {"s": {"transport": {"type": "stdio", **PROGRAM}}}}),
     "one text of arguments, told apart": ("mcp.json", "\ufeff" + json.dumps({"mcpServers": {"s": PROGRAM}})),
 }  # fmt: skip
@@ -332,6 +335,36 @@ def test_missing_folders_pipes_and_large_files_are_told(tmp_path):
         ("", "director"),
     ):
         assert reason in read_config(tmp_path / name).mistakes[0].reason
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('"mcpServers": {"a": {"command": "x"}}', "part of a JSON file"),
+        ('{"command": "x", "args": []}', "one without a name"),
+    ],
+)
+def test_a_part_of_a_file_is_told_to_be_one(tmp_path, text, reason):
+    """As it is copied from a page that shows what is to be added."""
+    (tmp_path / "mcp.json").write_text(text)
+    (mistake,) = read_config(tmp_path / "mcp.json").mistakes
+    assert reason in mistake.reason
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_damaged_file_of_every_client_is_told(tmp_path, dialect):
+    """Cut off, with a piece twice, with another character in it: no exception, and nothing lost in silence."""
+    name, content = DIALECTS[dialect]
+    text = content if isinstance(content, str) else json.dumps(content, indent=1)
+    chance = random.Random(dialect)
+    path = tmp_path / Path(name).name
+    for _ in range(40):
+        at, to = sorted(chance.sample(range(len(text) + 1), 2))
+        sign = chance.choice('{}[]",:=#\n\\-$ \0é')
+        for damaged in (text[:at], text[:at] + text[to:], text[:to] + text[at:], text[:at] + sign + text[at + 1 :]):
+            path.write_text(damaged)
+            found = read_config(path)
+            assert found.servers or found.mistakes or not damaged.strip("\ufeff \n") or "s" not in damaged, damaged
 
 
 def test_what_changes_nothing_is_told(config):

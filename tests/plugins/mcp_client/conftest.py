@@ -52,14 +52,26 @@ async def known(kit: Bench, name: str = "plain") -> ServerClient:
     return found
 
 
-async def gone(pids: list[int]) -> bool:
+async def gone(pids: list[int], seconds: float = 5) -> bool:
     """Whether processes are gone, soon."""
-    return await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 5)
+    return await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), seconds)
 
 
 def server_pids(count: Path) -> list[int]:
     """The process ids of a server that was told to count its starts."""
     return [int(line) for line in count.read_text().split()] if count.exists() else []
+
+
+def marked(mark: str) -> list[int]:
+    """Processes that were given ``MARK=mark``, and what they started, in whatever namespace."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and f"MARK={mark}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+        except OSError:  # it has just ended, or is another user's
+            continue
+    return found
 
 
 @pytest.fixture

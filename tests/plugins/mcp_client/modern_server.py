@@ -77,14 +77,15 @@ def die(code: int = 3) -> str:
 
 
 @server.tool()
-async def grow(ctx: Context) -> str:
+async def grow(ctx: Context, name: str = "grown") -> str:
     """Have one more tool."""
 
     def grown() -> str:
         """It was not there."""
         return "grown up"
 
-    server.add_tool(grown)
+    server.add_tool(grown, name=name)
+    await ctx.notify_tools_changed()  # to those who listen, as in the second era
     await ctx.session.send_tool_list_changed()
     return "One more tool."
 

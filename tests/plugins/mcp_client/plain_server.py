@@ -17,6 +17,7 @@ LOCK = threading.Lock()
 ASKED: dict[object, tuple[threading.Event, list[object]]] = {}
 CANCELLED: set[object] = set()
 EXTRA: list[str] = []
+DEAF = threading.Event()
 
 
 def send(message: dict[str, object]) -> None:
@@ -52,7 +53,20 @@ def tool(name: str, *names: str) -> dict[str, object]:
 TOOLS = [
     tool("echo", "call", "self"), tool("ask"), tool("sample", "about"), tool("roots"), tool("slow"), tool("hang", "path"),
     tool("crash"), tool("grow"), tool("flood"), tool("huge"), tool("image"), tool("fail"), tool("refuse"), tool("children"),
-    tool("where"), tool("write", "path"), tool("connect", "port"), tool("link"),
+    tool("where"), tool("write", "path"), tool("connect", "port"), tool("link"), tool("deafen"), tool("daemon"), tool("ping"),
+    tool("complain"), tool("babble"), tool("nag"), tool("open", "url"),
+]  # fmt: skip
+BABBLE = [
+    b"", b"null", b"[]", b"{}", b'"x"', b"1e999", b"\xff\xfe\x00", b"[" * 100_000, b'{"jsonrpc": "2.0"}',
+    b'{"jsonrpc": "2.0", "id": 999, "result": {}}', b'{"jsonrpc": "2.0", "id": null, "error": {"code": 1, "message": "m"}}',
+    b'{"jsonrpc": "2.0", "id": "999", "error": {"code": -1, "message": "\\ud800"}}', b'{"jsonrpc": "1.0", "method": "x"}',
+    b'{"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": 7}', b'{"jsonrpc": "2.0", "method": 1}',
+    b'{"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": {}, "progress": "far"}}',
+    b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "loud", "data": 1}}',
+    b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": [1]}}',
+    b'{"jsonrpc": "2.0", "id": "b1", "method": "no/such/method"}',
+    b'{"jsonrpc": "2.0", "id": "b2", "method": "roots/list", "params": []}',
+    b'{"jsonrpc": "2.0", "id": "b3", "method": "elicitation/create", "params": {}}', b"Content-Length: 12\r\n\r",
 ]  # fmt: skip
 FORM = {
     "type": "object",
@@ -96,6 +110,12 @@ def call(number: object, params: dict[str, object]) -> dict[str, object]:
         return text(
             json.dumps(requested("who", params, "elicitation/create", {"message": "Please", "requestedSchema": FORM}))
         )
+    if name == "nag":
+        asked = [ask("elicitation/create", {"message": f"Now {n}?", "requestedSchema": FORM}) for n in range(10)]
+        return text(json.dumps(asked + [ask("sampling/createMessage", SAMPLE) for n in range(10)]))
+    if name == "open":
+        wanted = {"mode": "url", "message": "Log in", "url": given["url"], "elicitationId": "1"}
+        return text(json.dumps(ask("elicitation/create", wanted)))
     if name == "sample":
         return text(json.dumps(requested("model", params, "sampling/createMessage", SAMPLE)))
     if name == "roots":
@@ -146,6 +166,37 @@ def call(number: object, params: dict[str, object]) -> dict[str, object]:
     if name == "children":
         child = subprocess.Popen(["sleep", "300"], start_new_session=True)
         return text(str(child.pid))
+    if name == "daemon":  # as daemons do: a session of its own, and no parent
+        read, write = os.pipe()
+        if not (first := os.fork()):
+            os.setsid()
+            if second := os.fork():
+                os.write(write, b"%d" % second)
+                os._exit(0)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            os.closerange(0, 3)
+            time.sleep(300)
+            os._exit(0)
+        os.waitpid(first, 0)
+        return text(os.read(read, 100).decode())
+    if name == "deafen":
+        DEAF.set()
+        return text("deaf from now on")
+    if name == "ping":
+        DEAF.set()
+        for ping in range(30_000):
+            send({"id": f"p{ping}", "method": "ping"})
+        return text("pinged")
+    if name == "complain":
+        for _ in range(400):
+            sys.stderr.write("x" * 99_999 + "\n")
+        return text("complained")
+    if name == "babble":
+        with LOCK:
+            for line in BABBLE:
+                sys.stdout.buffer.write(line + b"\n")
+            sys.stdout.buffer.flush()
+        return text("babbled")
     if name == "where":
         return text(json.dumps({"cwd": os.getcwd(), "env": dict(os.environ)}))
     if name == "write":
@@ -234,6 +285,8 @@ def main() -> None:
     if "stubborn" in WORDS:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
+    if "slow-start" in WORDS:
+        time.sleep(float(WORDS["slow-start"]))
     if "hang-at-start" in WORDS:
         time.sleep(600)
     if "noise" in WORDS:
@@ -242,10 +295,14 @@ def main() -> None:
         sys.stderr.flush()
     if "deaf" in WORDS:
         time.sleep(600)
+    if "fork-away" in WORDS and os.fork():
+        os._exit(0)
     for line in sys.stdin:
+        if DEAF.is_set():
+            time.sleep(600)
         message = json.loads(line)
         if "method" not in message:
-            event, kept = ASKED[message["id"]]
+            event, kept = ASKED.get(message["id"]) or (threading.Event(), [])
             kept.append(message.get("result", message.get("error")))
             event.set()
         elif message["method"] == "notifications/cancelled":

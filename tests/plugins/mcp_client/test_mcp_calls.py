@@ -9,9 +9,11 @@ import hilum_plan
 import pytest
 import trio
 import trio.lowlevel
+from hilum import Profile
 from hilum.events import CallDone, Delta, PluginEvent
 from hilum.messages import Image
 from hilum.testing import Bench, say, use
+from hilum_mcp.forms import fields
 from hilum_plan import Plan, question_asked
 
 from .conftest import Opened, client, known, plain, until
@@ -118,7 +120,7 @@ async def test_pages_are_followed_and_lists_without_an_end_are_cut(servers: Open
     described = {"paged": plain("tools=40", "page=7"), "endless": plain("endless", "page=3")}
     async with servers(described) as kit:
         paged = await known(kit, "paged")
-        assert len(paged.tools) == 18 + 40
+        assert len(paged.tools) == 25 + 40
         endless = await known(kit, "endless")
         assert endless.offer is not None
         assert "without an end" in " ".join(endless.offer.left_out)
@@ -160,6 +162,31 @@ async def test_a_form_is_asked_field_by_field(servers: Opened, era: tuple[str, .
         asked = [question for event in kit.events if (question := question_asked(event))]
         assert asked[0].question.startswith("The MCP server plain asks: Please")
         assert asked[0].options == ("red", "blue", "Decline")
+
+
+@pytest.mark.parametrize(
+    ("about", "first", "value"),
+    [
+        ({"type": "string", "default": "Ada"}, "Ada", "Ada"),
+        ({"type": "integer", "default": 30}, "30", 30),
+        ({"type": "number", "default": 9.5}, "9.5", 9.5),
+        ({"type": "boolean", "default": False}, "No", False),
+        ({"type": "string", "enum": ["a", "b"], "default": "b"}, "b", "b"),
+        (
+            {"type": "string", "oneOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}], "default": "b"},
+            "B",
+            "b",
+        ),
+        ({"type": "integer", "default": "many"}, "Leave it empty", None),
+        ({"type": "string", "enum": ["a"], "default": "z"}, "a", "a"),
+        ({"type": "string", "default": "Decline"}, "Leave it empty", None),
+    ],
+)
+def test_what_a_server_proposes_stands_first(about: dict[str, object], first: str, value: object) -> None:
+    """And is one of the field's values, or is not offered."""
+    (field,) = fields({"properties": {"x": about}})
+    assert field.options[0] == first
+    assert field.value((first,)) == value
 
 
 async def test_a_form_can_be_declined_and_a_question_costs_no_time(servers: Opened) -> None:
@@ -282,7 +309,7 @@ async def test_definitions_beyond_the_threshold_are_found_not_listed(servers: Op
         assert not [name for name in names if name.startswith("large__")]
         layer = next(layer.text for layer in kit.requests[0].layers if layer.name == "mcp large")
         assert "large__echo" in layer
-        assert "and 258 more" in layer
+        assert "and 265 more" in layer
         found = await kit.call("find_tools", query="more_77")
         assert found.text.startswith("large__more_77: The tool more_77.")
         assert (await kit.call("call_tool", name="large__echo", arguments={"call": "1"})).text == '{"call": "1"}'
@@ -291,11 +318,17 @@ async def test_definitions_beyond_the_threshold_are_found_not_listed(servers: Op
 async def test_a_server_can_be_for_some_agents_only(servers: Opened) -> None:
     async with servers(settings={"mcp.agents": {"plain": ["researcher"]}}) as kit:
         await known(kit)
-        refused = await kit.call("plain__echo", call="1")
-        assert refused.code == "E_DENIED"
-        assert "may not use the MCP server plain" in refused.text
-        assert (await kit.call("list_resources", server="plain")).code == "E_DENIED"
+        for tool, arguments in (("plain__echo", {"call": "1"}), ("list_resources", {"server": "plain"})):
+            assert (await kit.call(tool, **arguments)).code == "E_DENIED"
+        assert "plain__" not in (await kit.call("find_tools", query="echo")).text
         assert not [layer for layer in kit.requests[-1].layers if "mcp" in layer.name]
+    # What is known is in the list of those who may use it, and of nobody else.
+    async with servers(settings={"mcp.agents": {"plain": ["researcher"]}}, answers=[say("x"), say("y")]) as kit:
+        await kit.run("hello")
+        assert not [tool.name for tool in kit.requests[0].tools]
+        kit.session.add_agent(Profile(name="researcher"))
+        await kit.run("hello", agent="researcher")
+        assert {"plain__echo", "list_resources"} <= {tool.name for tool in kit.requests[1].tools}
 
 
 async def test_a_list_that_changes_where_nothing_was_expected_comes_with_the_next_prompt(servers: Opened) -> None:

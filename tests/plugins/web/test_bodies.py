@@ -7,7 +7,8 @@ from functools import partial
 import httpx
 import pytest
 from hilum import ToolError, errors
-from hilum_web.body import STEP, decode, read_body
+from hilum_web.body import STEP, read_body
+from hilum_web.reader.charsets import decode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

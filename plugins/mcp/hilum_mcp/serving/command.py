@@ -23,6 +23,8 @@ from hilum_mcp.serving.work import Desk
 if TYPE_CHECKING:
     from mcp.server import Server
 
+    from hilum_mcp.serving.notices import Notices
+
     Speak = Callable[[Server[Any]], Awaitable[None]]
 
 EPILOG = """\
@@ -35,14 +37,14 @@ or you start it, and clients come over HTTP with the token that it prints:
   hilum mcp serve --http 8765
 """
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-# Tools of the loop itself, which make no sense without it; what servers of others offer is theirs to offer.
-INNER = ("todo_write", "ask_question", "task", "handover", "get_agent_result", "mcp__*")
+# Tools of the loop itself, which make no sense without it.
+INNER = ("todo_write", "ask_question", "task", "handover", "get_agent_result")
 RISKS = ("read", "write", "execute", "network")
 
 
 def make_parser() -> Parser:
     """Declare the options."""
-    parser = Parser("hilum mcp serve", "Offer hilum's tools, agents and sessions to other MCP clients.", EPILOG)
+    parser = Parser("hilum mcp serve", "Offer hilum's tools, agents, skills and sessions to other MCP clients.", EPILOG)
     add = parser.add_argument
     add(
         "--http",
@@ -77,6 +79,7 @@ def make_parser() -> Parser:
     add("--agents", action="append", default=None, metavar="PATTERN", help="offer only these agents; may be repeated")
     add("--no-agents", action="store_true", help="offer no agents")
     add("--no-sessions", action="store_true", help="offer no sessions")
+    add("--no-prompts", action="store_true", help="offer no skills as prompts")
     add(
         "--approve",
         default=None,
@@ -212,11 +215,24 @@ class Serving:
             desk = Desk(session, tools, nursery)
             nursery.start_soon(desk.follow)
             agents = () if options.no_agents else options.agents or settings.agents
-            made = protocol.Protocol(desk, agents, sessions=settings.sessions and not options.no_sessions)
+            made = protocol.Protocol(
+                desk,
+                agents,
+                sessions=settings.sessions and not options.no_sessions,
+                prompts=settings.prompts and not options.no_prompts,
+            )
+            nursery.start_soon(made.notices.watch)
+            nursery.start_soon(self._end, desk, made.notices)
             await speak(made.server())
             nursery.cancel_scope.cancel()
         if not desk.served:
             await kernel.store.delete(session.id)  # nothing was ever done in it
+
+    async def _end(self, desk: Desk, notices: Notices) -> None:
+        """End what is under way when the server is to end, so that clients over HTTP are told before the connection is gone."""
+        await self._stop.wait()
+        desk.stop()
+        notices.close()
 
 
 def _require_guard(kernel: Kernel) -> None:

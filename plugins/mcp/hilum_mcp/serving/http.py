@@ -21,7 +21,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 ADDRESS, PATH = "127.0.0.1", "/mcp"
 BODY = 8_000_000
-GRACE = 2.0
+GRACE = 0.5
+_NAMES = (b"host", b"origin")
 
 
 class Gate:
@@ -45,8 +46,12 @@ class Gate:
         """Check a request, then pass it on."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
-        elif scope["type"] != "http" or (refusal := self._refusal(scope)) is None:
+        elif scope["type"] != "http":
             await self._app(scope, receive, send)
+        elif (refusal := self._refusal(scope)) is None:
+            # Names are the same in small and capital letters; the library's own check takes them as they are written.
+            headers = [(key, text.lower() if key.lower() in _NAMES else text) for key, text in scope["headers"]]
+            await self._app({**scope, "headers": headers}, receive, send)
         else:
             status, text = refusal
             headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any
 import mcp_types as t
 import trio
 from hilum import Image, Tool, __version__
+from hilum.errors import E_BAD_ARGS
 from hilum.messages import writable
 from hilum_commandline import neutral
 from hilum_guard import Guard, Redactor
 from mcp import MCPError
-from mcp.server import Server
+from mcp.server import InitializationOptions, NotificationOptions, Server
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from hilum_mcp.serving.agents import AgentTools
+from hilum_mcp.serving.notices import Notices, Seen
+from hilum_mcp.serving.prompts import Prompts
 from hilum_mcp.serving.sessions import Sessions
 from hilum_mcp.serving.work import Desk, Outcome, Work
 
@@ -34,9 +37,17 @@ if TYPE_CHECKING:
 
 PAUSE = 0.2
 SUSPENDED = 200
+FOREIGN = "mcp"  # the plugin whose tools are those of other servers: theirs to offer
 INSTRUCTIONS = """\
 Tools and agents of hilum, a coding agent, at work in the folder {root}. Paths are relative to it. What changes a file can be \
 taken back by the user with `hilum undo`. A call that is refused says why: do not try to get round it."""
+
+
+class _Server(Server[Any]):
+    """Says to clients of the older era that it tells them of changed lists, over each transport."""
+
+    def create_initialization_options(self, *_: Any, **__: Any) -> InitializationOptions:
+        return super().create_initialization_options(NotificationOptions(True, True, True))
 
 
 class Protocol:
@@ -46,26 +57,37 @@ class Protocol:
         desk: What carries out what clients ask for.
         agents: Names and patterns of the agents to offer.
         sessions: Whether the sessions of the folder are offered.
+        prompts: Whether the skills are offered.
+
+    Attributes:
+        notices: Tells clients what has changed, while ``watch`` runs.
     """
 
-    def __init__(self, desk: Desk, agents: Sequence[str], *, sessions: bool) -> None:
+    def __init__(self, desk: Desk, agents: Sequence[str], *, sessions: bool, prompts: bool = True) -> None:
         self._desk, self._agents = desk, AgentTools(desk.session, agents)
         self._suspended: OrderedDict[str, Work] = OrderedDict()
         guard = desk.session.half(Guard)
         self._redact: Callable[[str], str] = guard.redact if guard is not None else Redactor()
         self._sessions = Sessions(desk.session, self._redact) if sessions else None
+        self._prompts = Prompts(desk.session, self._redact) if prompts else None
+        self.notices = Notices(self._look)
 
     def server(self) -> Server[Any]:
         """Make the server; one serves any number of connections."""
         root = self._desk.session.workspace.root
-        resources: dict[str, Any] = {}
+        more: dict[str, Any] = {}
         if self._sessions is not None:
-            resources = {
+            more = {
                 "on_list_resources": self._sessions.list_resources,
                 "on_list_resource_templates": self._sessions.list_templates,
                 "on_read_resource": self._sessions.read_resource,
+                "on_subscribe_resource": self.notices.subscribe,
+                "on_unsubscribe_resource": self.notices.unsubscribe,
+                "on_completion": self._sessions.complete,
             }
-        return Server(
+        if self._prompts is not None:
+            more |= {"on_list_prompts": self._prompts.list_prompts, "on_get_prompt": self._prompts.get_prompt}
+        server = _Server(
             "hilum",
             version=__version__,
             title="hilum",
@@ -73,7 +95,17 @@ class Protocol:
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             get_tool_input_schema=self._schema,
-            **resources,
+            on_subscriptions_listen=self.notices.listen,
+            **more,
+        )
+        server.add_notification_handler("notifications/initialized", t.NotificationParams, self.notices.joined)
+        return server
+
+    async def _look(self) -> Seen:
+        return Seen(
+            await self._tools(),
+            await self._prompts.prompts() if self._prompts is not None else None,
+            await self._sessions.state() if self._sessions is not None else {},
         )
 
     # --- tools ----------------------------------------------------------------------------------------------------------
@@ -84,6 +116,7 @@ class Protocol:
         return {
             name: tool
             for name, tool in session.tools.items()
+            if tool.plugin != FOREIGN
             if tools.admits(name, tool.risk) and session.mode.tools.admits(name, tool.risk)
             if tool.risk == "read" or not readonly
         }
@@ -93,8 +126,10 @@ class Protocol:
         return tool.spec.parameters if tool is not None else None
 
     async def _list_tools(self, ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
-        own = [_described(tool) for tool in self._offered().values()]
-        return t.ListToolsResult(tools=[*own, *await self._agents.tools()])
+        return t.ListToolsResult(tools=await self._tools())
+
+    async def _tools(self) -> list[t.Tool]:
+        return [*(_described(tool) for tool in self._offered().values()), *await self._agents.tools()]
 
     async def _call_tool(
         self, ctx: Context, params: t.CallToolRequestParams
@@ -106,7 +141,10 @@ class Protocol:
         elif params.name in self._offered():
             work = self._desk.call(*key, _who(ctx))
         elif (agent := await self._agents.find(params.name)) is not None:
-            work = self._desk.run_agent(agent, str((params.arguments or {}).get("prompt", "")), key)
+            prompt = (params.arguments or {}).get("prompt")
+            if not isinstance(prompt, str) or not prompt.strip():
+                return self._result(Outcome.failed(E_BAD_ARGS, "prompt is missing. Say what the agent is to do."))
+            work = self._desk.run_agent(agent, prompt, key)
         else:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name}")
         return await self._attend(work, ctx)
@@ -134,6 +172,7 @@ class Protocol:
             with trio.CancelScope(shield=True):
                 await work.over.wait()
             raise
+        self.notices.wake()
         return self._result(work.outcome)
 
     def _result(self, outcome: Outcome) -> t.CallToolResult:
@@ -158,7 +197,8 @@ class Protocol:
         if not _can_ask(ctx):
             for approval, event in asked.items():
                 work.asked.pop(approval, None)
-                self._desk.refuse(approval, f"{NOBODY} {event.reason}".strip())
+                how = BY_RULE if self._desk.session.approve == "auto" else BY_OPTION
+                self._desk.refuse(approval, f"{NOBODY} {how} {event.reason}".strip())
             return None
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             token = token_urlsafe(24)
@@ -226,7 +266,9 @@ class Protocol:
             self._suspended.popitem(last=False)[1].stop()
 
 
-NOBODY = "nobody can be asked, for the client has no elicitation; `hilum mcp serve --approve auto` lets such calls run."
+NOBODY = "the client shows no forms (elicitation)."
+BY_OPTION = "The user can let such calls run with `hilum mcp serve --approve auto`."
+BY_RULE = "The user can allow this one by a rule, or do it themselves."
 
 
 def _who(ctx: Context) -> str:

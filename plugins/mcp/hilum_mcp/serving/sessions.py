@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from hilum.store import SessionInfo
 
 ROOT = "hilum://sessions"
+TEMPLATE = f"{ROOT}/{{id}}"
 PAGE = 50
+MOST_COMPLETED = 100  # as the protocol has it
 JSON, MARKDOWN = "application/json", "text/markdown"
 
 
@@ -59,9 +61,25 @@ class Sessions:
         """Give the form of their addresses."""
         about = "What was said and done in a session, turn by turn. The id may be the beginning of one."
         template = t.ResourceTemplate(
-            uri_template=f"{ROOT}/{{id}}", name="session", title="Session", description=about, mime_type=MARKDOWN
+            uri_template=TEMPLATE, name="session", title="Session", description=about, mime_type=MARKDOWN
         )
         return t.ListResourceTemplatesResult(resource_templates=[template])
+
+    async def state(self) -> dict[str, tuple[str, object]]:
+        """Give title and state by address; the list itself is one of them."""
+        infos = await self._infos()
+        found: dict[str, tuple[str, object]] = {
+            f"{ROOT}/{info.id}": (info.title, (info.events, info.state)) for info in infos
+        }
+        return {ROOT: ("", dict(found)), **found}
+
+    async def complete(self, ctx: Any, params: t.CompleteRequestParams) -> t.CompleteResult:
+        """Complete the id in the address of a session."""
+        found = []
+        if isinstance(params.ref, t.ResourceTemplateReference) and params.ref.uri == TEMPLATE:
+            found = [info.id for info in await self._infos() if info.id.startswith(params.argument.value)]
+        most = found[:MOST_COMPLETED]
+        return t.CompleteResult(completion=t.Completion(values=most, total=len(found), has_more=len(found) > len(most)))
 
     async def read_resource(self, ctx: Any, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
         """Read the list, or one of them.

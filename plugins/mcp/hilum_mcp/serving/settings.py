@@ -24,6 +24,7 @@ class McpServerSettings:
     sessions: bool = setting(
         default=True, project=False, help="Offer the sessions of the folder as resources, to be read."
     )
+    prompts: bool = setting(default=True, project=False, help="Offer the skills as prompts.")
     approve: Literal["ask_first", "auto", "readonly"] = setting(
         default="ask_first",
         project=False,

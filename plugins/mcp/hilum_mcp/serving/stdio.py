@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,7 @@ async def serve(server: Server[Any], wire: tuple[int, int]) -> None:
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_read, wire[0], to_server)
+        nursery.start_soon(_read, wire[0], to_server, to_client.clone())
         async with trio.open_nursery() as writing:
             writing.start_soon(_write, wire[1], from_server, nursery.cancel_scope)
             await server.run(from_client, to_client, server.create_initialization_options())
@@ -60,25 +61,42 @@ async def serve(server: Server[Any], wire: tuple[int, int]) -> None:
 # for at all. Who is cancelled leaves the thread behind, and it ends with the process.
 
 
-async def _read(fd: int, to_server: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+async def _read(
+    fd: int,
+    to_server: MemoryObjectSendStream[SessionMessage | Exception],
+    to_client: MemoryObjectSendStream[SessionMessage],
+) -> None:
     limiter, rest = trio.CapacityLimiter(1), bytearray()
-    async with to_server:
+    async with to_server, to_client:
         while data := await trio.to_thread.run_sync(os.read, fd, PIECE, abandon_on_cancel=True, limiter=limiter):
             begun = len(rest)
             rest += data
             if b"\n" in data:
                 *lines, rest = (bytearray(line) for line in bytes(rest).split(b"\n"))
-                for line in lines:
-                    await to_server.send(_message(bytes(line)))
+                for line in filter(bytes.strip, map(bytes, lines)):
+                    try:
+                        await to_server.send(
+                            SessionMessage(t.jsonrpc_message_adapter.validate_json(line, by_name=False))
+                        )
+                    except ValueError:
+                        await to_client.send(_complaint(line))
             elif begun > LONGEST:
                 raise UsageError(f"The client sent a message of more than {LONGEST:,} bytes.", code=E_TOO_LARGE)
 
 
-def _message(line: bytes) -> SessionMessage | Exception:
+def _complaint(line: bytes) -> SessionMessage:
+    """Answer what is no message, so that nobody waits for ever: by its id, where it has one."""
     try:
-        return SessionMessage(t.jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError as error:
-        return error
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        error = t.ErrorData(code=t.PARSE_ERROR, message="The line is not JSON.")
+        return SessionMessage(t.JSONRPCError(jsonrpc="2.0", id=None, error=error))
+    identity = data.get("id") if isinstance(data, dict) else None
+    error = t.ErrorData(
+        code=t.INVALID_REQUEST, message="The line is no message of the protocol, or its text is not Unicode."
+    )
+    known = isinstance(identity, str | int) and not isinstance(identity, bool)
+    return SessionMessage(t.JSONRPCError(jsonrpc="2.0", id=identity if known else None, error=error))
 
 
 async def _write(fd: int, from_server: MemoryObjectReceiveStream[SessionMessage], all_of_it: trio.CancelScope) -> None:

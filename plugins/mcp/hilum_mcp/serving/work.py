@@ -165,6 +165,11 @@ class Desk:
         self._nursery.start_soon(work.do, lambda: self._agent(work, agent, prompt), name=f"client runs {agent}")
         return work
 
+    def stop(self) -> None:
+        """End all that is under way; who waits for it is told."""
+        for work in list(self._under_way.values()):
+            work.stop()
+
     def _enter(self, work: Work, actor: str) -> None:
         work.actor = actor
         self._under_way[actor] = work

@@ -7,6 +7,7 @@ import pytest
 import trio
 from hilum import ToolFilter
 from hilum.testing import Bench, open_bench
+from hilum_mcp.serving.notices import Notices
 from hilum_mcp.serving.protocol import Protocol
 from hilum_mcp.serving.work import Desk
 from mcp import Client
@@ -23,10 +24,26 @@ class Served:
     desk: Desk
     server: Server
     mode: str
+    notices: Notices
 
     def client(self, **callbacks) -> Client:
         """Make a client of the era under test."""
         return Client(self.server, mode="legacy" if self.mode == "legacy" else "auto", **callbacks)
+
+    async def looked(self, times=2):
+        """Wait until the server has looked for changes some times more."""
+        look, done, left = self.notices._look, trio.Event(), times
+
+        async def counted():
+            nonlocal left
+            left -= 1
+            if not left:
+                done.set()
+            return await look()
+
+        self.notices._look = counted
+        await done.wait()
+        self.notices._look = look
 
     def of(self, kind):
         """The events of a type."""
@@ -41,8 +58,9 @@ async def open_served(*plugins, mode="modern", approve="ask_first", tools=None, 
         desk = Desk(bench.session, ToolFilter(allow=allowed, deny=("ask_question",)), nursery)
         nursery.start_soon(desk.follow)
         protocol = Protocol(desk, agents, sessions=sessions)
+        nursery.start_soon(protocol.notices.watch)
         with trio.fail_after(30):
-            yield Served(bench, desk, protocol.server(), mode)
+            yield Served(bench, desk, protocol.server(), mode, protocol.notices)
         nursery.cancel_scope.cancel()
 
 

@@ -86,6 +86,16 @@ async def test_an_agent_works_and_gives_its_result_as_text_and_data(serve_scout,
     assert [done for done, _, _ in told] == sorted({done for done, _, _ in told})
 
 
+@pytest.mark.parametrize("arguments", [{}, {"prompt": " "}, {"prompt": 5}, {"prompt": ["x"]}])
+async def test_an_agent_needs_a_prompt(serve_scout, text, arguments):
+    """What is none is told to the client's model, and no agent is started."""
+    async with serve_scout() as served, served.client() as client:
+        result = await client.call_tool("agent_scout", arguments)
+        assert list(served.bench.session.agents) == ["main"]
+    assert result.is_error
+    assert "E_BAD_ARGS: prompt is missing" in text(result)
+
+
 async def test_an_agent_that_fails_says_why(serve_scout, text):
     """A failure is a result with the reason, and no error of the protocol."""
     async with serve_scout(answers=[RuntimeError("no power")]) as served, served.client() as client:

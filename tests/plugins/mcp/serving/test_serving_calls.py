@@ -294,10 +294,29 @@ async def test_a_client_that_cannot_ask_is_refused_with_the_reason(serve, text):
         result = await client.call_tool("change", {"what": "it"})
         (answered,) = served.of(ApprovalAnswered)
     assert result.is_error
-    assert "Nobody could approve the call" in text(result)
+    assert "Nobody could approve the call: the client shows no forms (elicitation)." in text(result)
     assert "--approve auto" in text(result)
     assert (answered.accepted, answered.by) == (False, "headless")
     assert not bell.changed
+
+
+async def test_what_is_asked_even_so_is_refused_with_another_way(serve, text):
+    """Where calls run unasked, no option lets more of them run."""
+    async with serve("files", "guard", approve="auto") as served, served.client() as client:
+        result = await client.call_tool("write_file", {"path": ".git/hooks/pre-commit", "content": "x"})
+    assert result.is_error
+    assert "by a rule" in text(result)
+    assert "--approve" not in text(result)
+
+
+async def test_the_tools_of_other_servers_are_theirs_to_offer(serve):
+    """What stands for another MCP server here is not passed on, whatever it is called."""
+    bell = Bell()
+    async with serve(bell) as served, served.client() as client:
+        served.bench.session.tools["change"].plugin = "mcp"
+        assert "change" not in {each.name for each in (await client.list_tools()).tools}
+        with pytest.raises(MCPError, match="Unknown tool"):
+            await client.call_tool("change", {"what": "it"})
 
 
 async def test_an_answer_that_comes_too_late_is_a_no(serve, text):

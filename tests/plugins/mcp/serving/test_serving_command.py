@@ -67,7 +67,7 @@ def receive(process, identity):
     """Read messages until the answer to a request."""
     while line := process.stdout.readline():
         message = json.loads(line)  # nothing but messages is on the wire
-        if message.get("id") == identity:
+        if message.get("id", "") == identity:
             return message
     raise AssertionError(process.stderr.read().decode())
 
@@ -164,6 +164,22 @@ def test_nothing_but_the_protocol_is_on_the_wire(place):
         said = process.stderr.read()
     assert b"LOUD\n" in said
     assert b"LOUDER\n" in said
+
+
+def test_what_is_no_message_is_answered(place):
+    """By its id where it has one, so that no client waits for ever; the next one is served."""
+    wrong = json.dumps(call(2, "read_file", path="\ud800")).encode()
+    others = ((b"{no json", -32700), (b"[" * 100_000, -32700), (b'{"id": []}', -32600), (b"7", -32600))
+    with program(place) as process:
+        send(process, HELLO, READY)
+        assert receive(process, 1)["result"]
+        send(process, wrong + b"\n")
+        assert receive(process, 2)["error"]["code"] == -32600
+        for line, code in others:
+            send(process, line + b"\n")
+            assert receive(process, None)["error"]["code"] == code
+        send(process, {"jsonrpc": "2.0", "id": 3, "method": "ping"})
+        assert receive(process, 3)["result"] == {}
 
 
 def test_the_end_of_input_ends_it_and_leaves_no_session_behind(place):

@@ -144,6 +144,14 @@ async def test_a_name_that_the_user_gave_is_let_in(serve_modern):
         assert (await web.post(host="box.example")).status_code not in (401, 403)
 
 
+async def test_names_are_the_same_in_capital_letters(serve_modern):
+    """As a user writes them, or a client sends them."""
+    async with serve_modern("files") as served, open_web(served, "Box.Example") as web:
+        assert (await web.post(host="BOX.example")).status_code == 400  # it is let in: a ping of no session
+        assert (await web.post(host=f"LocalHost:{web.port}")).status_code == 400
+        assert (await web.post(origin=f"HTTP://LocalHost:{web.port}")).status_code == 400
+
+
 async def test_a_preflight_of_a_browser_gets_no_leave(serve_modern):
     """No answer ever allows a foreign page to read."""
     async with serve_modern("files") as served, open_web(served) as web, httpx.AsyncClient() as client:

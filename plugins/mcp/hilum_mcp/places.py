@@ -1,0 +1,28 @@
+"""Where servers may be described: names of files, and whether there is one. Kept small, for every session looks."""
+
+from __future__ import annotations
+
+import os
+
+from hilum import config_folder
+
+FILE = "mcp.json"
+OWN = f".hilum/{FILE}"
+# The first that describes a server of a name counts. Of the others a file may be about something else than servers.
+PROJECT = (
+    OWN, ".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json", ".roo/mcp.json", ".agents/mcp.json",
+)  # fmt: skip
+SHARED = (
+    "mcp.json", ".gemini/settings.json", "gemini-extension.json", "opencode.json", "opencode.jsonc", ".opencode/opencode.json",
+    ".opencode/opencode.jsonc", ".codex/config.toml", ".zed/settings.json",
+)  # fmt: skip
+
+
+def described(workspace: str | os.PathLike[str]) -> bool:
+    """Whether the user or a project has a file in which servers may be described.
+
+    Args:
+        workspace: The project.
+    """
+    names = (os.path.join(workspace, name) for name in (*PROJECT, *SHARED))
+    return os.path.lexists(config_folder() / FILE) or any(map(os.path.lexists, names))

@@ -1,0 +1,157 @@
+"""Making a page readable in a process of its own: what it costs, and whether it ever ends, is up to whoever wrote the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+from hilum import ToolError, errors
+
+from hilum_web.failures import site
+
+if TYPE_CHECKING:
+    from hilum import Process, Processes
+
+    from hilum_web.fetching import Page
+
+_START = "import sys; sys.path.append(sys.argv[1]); from reader.worker import main; main()"
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+# Characters to look for a part of a page in; that a page may have in all.
+FIND, MOST = 2_000_000, 60_000_000
+# How many parts are made ready at once for whoever reads on: each time the page is parsed anew.
+AHEAD = 8
+
+
+class Text(msgspec.Struct):
+    """What was made readable of a page.
+
+    Args:
+        text: Its text from the beginning, as far as it was asked for.
+        title: Its title.
+        at: Where the wanted part begins; -1 where it was not found.
+        whole: Whether the text ends where the page does.
+    """
+
+    text: str = ""
+    title: str = ""
+    at: int = -1
+    whole: bool = False
+
+    def reaches(self, start: int, limit: int, fragment: str) -> bool:
+        """Whether it is enough to show a part."""
+        found = self.at >= 0 or not fragment or len(self.text) >= FIND
+        return self.whole or (found and len(self.text) > (start or max(self.at, 0)) + limit)
+
+
+async def readable(
+    processes: Processes, page: Page, kind: str, fragment: str, start: int, limit: int, seconds: float
+) -> Text:
+    """Make a page readable as far as it is wanted.
+
+    Args:
+        processes: The session's.
+        page: The page; what was made of it is kept with it.
+        kind: ``html`` or ``pdf``.
+        fragment: The part that is wanted; empty for the beginning.
+        start: Where in the text the reader begins; 0 for the beginning, or the wanted part.
+        limit: How many characters are shown at once.
+        seconds: How long it may take.
+
+    Raises:
+        ToolError: ``E_TIMEOUT``; ``E_CONTENT``, it cannot be read.
+    """
+    known = page.read.get(fragment)
+    if known is not None and known.reaches(start, limit, fragment):
+        return known
+    made = Text()
+    with trio.move_on_after(seconds) as scope:
+        await _convert(processes, page, kind, fragment, made, start, limit * AHEAD if start else limit)
+    if scope.cancelled_caught:
+        raise ToolError(f"The page of {site(page.url)} could not be made readable within {seconds:g} s.",
+                        code=errors.E_TIMEOUT, hint="Use another source, or the browser.")  # fmt: skip
+    page.read[fragment] = made
+    return made
+
+
+async def _convert(
+    processes: Processes, page: Page, kind: str, fragment: str, made: Text, start: int, limit: int
+) -> None:
+    request = {
+        "kind": kind, "url": page.url, "type": page.content_type, "fragment": fragment, "packages": _packages(),
+    }  # fmt: skip
+    argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _START, _FOLDER]
+    why, parts = "", []
+    async with processes.open(argv, stdin=True, grace=0) as process, trio.open_nursery() as nursery:
+        nursery.start_soon(_feed, process, json.dumps(request).encode() + b"\n", page.body)
+        size = 0
+        lines = _Lines(process)
+        while line := await lines.next():
+            frame = msgspec.json.decode(line)
+            why = frame.get("error", "")
+            made.title = frame.get("title", made.title)
+            made.whole = frame.get("end", False)
+            if text := frame.get("text", ""):
+                if frame["at"] >= 0 and made.at < 0:
+                    made.at = size + frame["at"]
+                parts.append(text)
+                size += len(text)
+            found = made.at >= 0 or not fragment or size >= FIND
+            if why or made.whole or size > MOST or (found and size > (start or max(made.at, 0)) + limit):
+                break
+        else:
+            code = await process.wait()
+            why = f"what reads it ended ({f'signal {-code}' if code < 0 else f'exit code {code}'})"
+        nursery.cancel_scope.cancel()
+    made.text = "".join(parts)
+    if made.whole or size > MOST:
+        made.text, made.whole = made.text.rstrip() + "\n" if made.text.strip() else "", True
+    if why:
+        what = "PDF" if kind == "pdf" else "page"
+        raise ToolError(f"The {what} of {site(page.url)} cannot be read: {why.rstrip('.')}.", code=errors.E_CONTENT,
+                        hint="Use another source.")  # fmt: skip
+
+
+async def _feed(process: Process, *parts: bytes) -> None:
+    assert process.stdin is not None
+    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # how it ended is told by what it said
+        for part in parts:
+            await process.stdin.send_all(part)
+        process.stdin.close()
+
+
+class _Lines:
+    """What a process writes, line by line."""
+
+    def __init__(self, process: Process) -> None:
+        self._process, self._rest = process, bytearray()
+
+    async def next(self) -> bytes:
+        """Give the next line; nothing when there are no more."""
+        searched = 0
+        while (end := self._rest.find(b"\n", searched)) < 0:
+            searched = len(self._rest)
+            if not (chunk := await self._process.stdout.receive_some(1 << 16)):
+                return b""
+            self._rest += chunk
+        line = bytes(self._rest[:end])
+        del self._rest[: end + 1]
+        return line
+
+
+@cache
+def _packages() -> list[str]:
+    """Give the folders of the libraries: the process sees no others, and reads no site's own configuration."""
+    found = []
+    for name in ("selectolax", "html_to_markdown", "pypdf"):
+        spec = find_spec(name)
+        for folder in spec.submodule_search_locations or () if spec is not None else ():
+            if (parent := os.path.dirname(folder)) not in found:
+                found.append(parent)
+    return found

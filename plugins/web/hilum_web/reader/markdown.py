@@ -1,0 +1,280 @@
+"""HTML to Markdown, the main content first and only as far as somebody reads.
+
+A page is parsed whole (selectolax), its main content cut into pieces at the borders of blocks, and piece by piece put in order
+and converted (html-to-markdown). Both are native code, and pages can be made that keep it busy for hours without giving up the
+interpreter's lock: this runs in a process of its own (``worker``), and imports nothing of hilum for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urldefrag, urljoin
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+PIECE = 60_000
+DEEPEST = 60
+LONGEST_LINK = 1_000
+SAMPLED = 1_000
+_NOISE = "script, style, noscript, template, iframe, object, embed, svg, canvas, link, meta, dialog"
+# What stands round the content of pages, by its meaning and by the names that generators of documentation give it.
+_AROUND = (
+    "nav, footer, aside, form[role=search], [role=navigation], [role=banner], [role=contentinfo], [role=search],"
+    " [role=complementary], [role=dialog], .sidebar, #sidebar, .navbar, .breadcrumb, .breadcrumbs, .navheader, .navfooter,"
+    " .footer, #footer, .sphinxsidebar, .related, #titlearea, #nav-path, #main-nav, table.navigation"
+)
+_MAIN = (
+    "main, [role=main], article, #main-content, #content, #main, #apicontent, .markdown-body, .main-content, .post-content,"
+    " .document .body, .contents, .theme-doc-markdown, .refentry"
+)
+# Of a piece: what is not shown, links of headings to themselves, buttons to copy and to run.
+_MARKS = (
+    "[hidden]:not([role=tabpanel]), [aria-hidden=true], a.headerlink, a.anchor, a.hash-link, a.heading-anchor, a.test-arrow,"
+    " button, .sr-only, .visually-hidden"
+)
+_HEADS = "h1, h2, h3, h4, h5, h6"
+_CELLS = ["table", "thead", "tbody", "tfoot", "tr", "td", "th", "caption", "colgroup", "col"]
+# What may be cut where it is too long, and what a piece may end with.
+_OPEN = frozenset(
+    "div section article main body center font span details table tbody tr td ul ol dl blockquote pre code li dd p form"
+    " fieldset a b i em strong".split()
+)
+_BLOCKS = frozenset(
+    "div section article main body center details table tbody ul ol dl blockquote pre li dd p h1 h2 h3 h4 h5 h6 tr dt hr figure"
+    " form fieldset address".split()
+)
+_WRAPPED = frozenset("ul ol dl blockquote pre li dd".split())
+_MARK = "\u2060hilum\u2060"
+# Characters that nobody sees: of Unicode's tags, in which texts for models alone are hidden, and the turning of directions.
+_UNSEEN = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]")
+
+
+class Markdown:
+    """A page as Markdown, converted as far as it is asked for.
+
+    Args:
+        html: The page.
+        url: Where it comes from: links are made absolute.
+        fragment: The id of the element that the reader wants to see; empty for the beginning.
+
+    Attributes:
+        title: The title of the page.
+    """
+
+    def __init__(self, html: str, url: str, fragment: str = "") -> None:
+        self.url = urldefrag(url)[0]
+        self._tree = tree = LexborHTMLParser(html)  # its nodes live as long as it does
+        node = tree.css_first("title")
+        self.title = _UNSEEN.sub("", " ".join(node.text().split()))[:300] if node is not None else ""
+        base = tree.css_first("base[href]")
+        self._base = _joined(self.url, (base.attributes.get("href") or "") if base is not None else "")
+        self._pieces: Iterator[str] = iter(())
+        if tree.body is not None:
+            for each in tree.css(_NOISE):
+                if each.parent is not None:
+                    each.decompose()
+            main = _main(tree.body)
+            if re.fullmatch(r"[\w.:%-]{1,200}", fragment):
+                found = tree.css_first(f'[id="{fragment}"], a[name="{fragment}"]')
+                if found is not None:
+                    found.insert_before(_MARK)
+            self._pieces = _pieces(main)
+
+    def parts(self) -> Iterator[tuple[str, int]]:
+        """Convert piece by piece; with each text, where in it the wanted element begins, or -1."""
+        for piece in self._pieces:
+            text = _converted(_ordered(piece, self._base, self.url)).strip("\n")
+            place = text.find(_MARK)
+            if text := text.replace(_MARK, ""):
+                yield text + "\n\n", place
+
+
+def _main(body: LexborNode) -> LexborNode:
+    """Find the main content: a part that says it is, where it holds a fair share of the words; else the body less its frame.
+
+    Of parts inside each other the inner one is taken that still has nearly all that is said outside of links.
+    """
+    whole = _words(body)
+    counted = sorted(((_words(node), node) for node in body.css(_MAIN)[:200]), key=lambda each: -each[0])
+    best, best_words = (counted[0][1], counted[0][0]) if counted else (None, 0)
+    if best is not None and (best_words >= max(whole * 0.2, 20) or _prose(best) >= 0.4 * max(_prose(body), 50)):
+        said = _prose(best) if len(counted) > 1 else 0
+        for words, node in counted[1:]:
+            if words < said * 0.85:
+                break
+            if _prose(node) >= said * 0.85 and _below(node, best):
+                best = node
+    else:
+        best = body
+    limit = _words(best) * 0.5
+    for node in best.css(_AROUND):
+        if node.parent is None or node.mem_id == best.mem_id:
+            continue
+        if _words(node) < limit or not _prose(node):
+            node.decompose()
+    return best
+
+
+def _words(node: LexborNode) -> int:
+    return len(node.text(deep=True))
+
+
+def _prose(node: LexborNode) -> int:
+    """Count the characters outside of links; of very many links, from every so many."""
+    links = node.css("a")
+    step = len(links) // SAMPLED + 1
+    return _words(node) - step * sum(_words(each) for each in links[::step])
+
+
+def _below(node: LexborNode, root: LexborNode) -> bool:
+    each = node.parent
+    for _ in range(DEEPEST):
+        if each is None or each.mem_id == root.mem_id:
+            break
+        each = each.parent
+    return each is not None and each.mem_id == root.mem_id
+
+
+def _pieces(node: LexborNode, before: str = "", after: str = "", depth: int = 0) -> Iterator[str]:
+    """Cut a node into pieces of HTML of about ``PIECE`` characters, at the borders of its blocks where there are any.
+
+    Args:
+        node: What is cut.
+        before: Tags that each piece is opened with: a list that is cut is a list in each piece, and a table has its head.
+        after: Tags that close them.
+        depth: How deep it is.
+    """
+    gathered: list[str] = []
+    size = 0
+    for child in node.iter(include_text=True):
+        html = child.html or ""
+        if len(html) > PIECE:
+            yield from _whole(gathered, before, after)
+            gathered, size = [], 0
+            if child.tag == "-text":
+                for start in range(0, len(html), PIECE):
+                    yield f"{before}{html[start : start + PIECE]}{after}"
+                continue
+            if child.tag in _OPEN and depth < DEEPEST:
+                yield from _pieces(child, *_around(child, before, after), depth + 1)
+                continue
+        gathered.append(html)
+        size += len(html)
+        if size > PIECE and (child.tag in _BLOCKS or size > 2 * PIECE):
+            yield from _whole(gathered, before, after)
+            gathered, size = [], 0
+    yield from _whole(gathered, before, after)
+
+
+def _around(node: LexborNode, before: str, after: str) -> tuple[str, str]:
+    """Give the tags round the pieces of a node."""
+    if node.tag == "table" and not any(len(each.html or "") > PIECE for each in node.css("tr")):
+        head = node.css_first("thead")
+        columns = (head.html or "") if head is not None else ""
+        if head is not None:
+            head.decompose()
+        return f"{before}<table>{columns}", f"</table>{after}"
+    if node.tag in _WRAPPED:
+        return f"{before}<{node.tag}>", f"</{node.tag}>{after}"
+    return before, after
+
+
+def _whole(parts: list[str], before: str, after: str) -> Iterator[str]:
+    html = "".join(parts)
+    if html.strip():
+        yield f"{before}{html}{after}"
+
+
+def _ordered(html: str, base: str, url: str) -> str:
+    """Put a piece in order for the converter: what Markdown has no form for is made something that it has one for."""
+    tree = LexborHTMLParser(html)
+    body = tree.body
+    if body is None:
+        return ""
+    for each in body.css(_MARKS):
+        if each.parent is not None:
+            each.decompose()
+    for each in body.css("[hidden]"):
+        del each.attrs["hidden"]
+    for each in body.css("code:has(pre)"):
+        each.unwrap()
+    for each in body.css("pre"):
+        each.unwrap_tags(["a"])
+        if len(each.css("pre")) > 1:  # itself among them
+            each.unwrap()
+    for table in body.css("table:has(pre)"):
+        _unframed(table)
+    # Headings in lists and summaries: a frame for the eye, which would make no headings of them.
+    for each in body.css(f"li:has({_HEADS}), summary:has({_HEADS})"):
+        outer = each.parent
+        each.unwrap()
+        if outer is not None and outer.tag in ("ul", "ol") and outer.css_first("li") is None:
+            outer.unwrap()
+    for each in body.css("img"):
+        if not (each.attributes.get("alt") or "").strip():
+            each.decompose()
+        elif src := each.attributes.get("src"):
+            each.attrs["src"] = _joined(base, src)
+    for each in body.css("a"):
+        _linked(each, base, url)
+    return body.inner_html or ""
+
+
+def _unframed(table: LexborNode) -> None:
+    """Take apart a table round blocks of code, less the numbers of their lines: a cell holds one line."""
+    blocks = [each for each in table.css("pre") if "\n" in each.text().strip()]
+    if not blocks:
+        return
+    for each in blocks:
+        if re.fullmatch(r"[\d\s]+", each.text()):
+            each.decompose()
+    for each in table.css("td, th"):
+        each.insert_before("\n")
+    table.unwrap_tags(_CELLS[1:])
+    table.unwrap()
+
+
+def _linked(link: LexborNode, base: str, url: str) -> None:
+    """Make the address of a link absolute; within its page it is a fragment. What leads nowhere is text."""
+    href = (link.attributes.get("href") or "").strip()
+    target = _joined(base, href) if href else ""
+    page, _, fragment = target.partition("#")
+    if fragment and page == url:
+        target = f"#{fragment}"
+        if link.parent is not None and (link.parent.tag or "") in _HEADS:
+            target = ""
+    if not target.startswith(("http://", "https://", "#", "mailto:", "ftp:")) or len(target) > LONGEST_LINK:
+        if link.attributes.get("name") is None and link.id is None:
+            link.unwrap()
+        else:
+            link.attrs["href"] = ""
+        return
+    link.attrs["href"] = target
+    if "title" in link.attributes:
+        del link.attrs["title"]
+
+
+_convert: Any = None
+
+
+def _converted(html: str) -> str:
+    global _convert
+    if _convert is None:
+        from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
+
+        options = ConversionOptions(
+            extract_metadata=False, skip_images=False, inline_data_media="drop_element", max_depth=400, compact_tables=True,
+            preprocessing=PreprocessingOptions(enabled=False),
+        )  # fmt: skip
+        _convert = lambda text: convert(text, options).content or ""  # noqa: E731
+    text: str = _convert(html)
+    return _UNSEEN.sub("", re.sub(r"\n{3,}", "\n\n", text))
+
+
+def _joined(url: str, href: str) -> str:
+    try:
+        return urljoin(url, href)
+    except ValueError:
+        return url

@@ -1,0 +1,1 @@
+"""Logging in at MCP servers."""
