@@ -109,7 +109,6 @@ class Gateway:
             text = f"{host} is not on this machine, and pages may reach nothing else (browser.network)."
             raise Refused(errors.E_ADDRESS, text, _LISTED)
         shown = f"[{host}]" if ":" in host else host
-<<<<<<< HEAD
         try:
             _, addresses = await located(f"http://{shown}:{port}/", reach)
         except HostUnknown as error:
@@ -118,17 +117,6 @@ class Gateway:
             hint = "Metadata services are never reached." if "metadata" in str(error) else _LISTED
             raise Refused(errors.E_ADDRESS, str(error), hint) from None
         return addresses
-=======
-        verdict = await trio.to_thread.run_sync(
-            check_url, f"http://{shown}:{port}/", None, reach, abandon_on_cancel=True
-        )
-        if verdict:
-            return verdict.addresses
-        if verdict.kind == "unknown":
-            raise Refused(errors.E_UNREACHABLE, verdict.reason, "Is the name right, and the network up?")
-        hint = "Metadata services are never reached." if verdict.kind == "metadata" else _LISTED
-        raise Refused(errors.E_ADDRESS, verdict.reason, hint)
->>>>>>> main
 
 
 _LISTED = "For a server on this machine use localhost; the user can list a host in browser.hosts."
