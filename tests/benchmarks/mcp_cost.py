@@ -10,6 +10,7 @@ about not having to wait. Says whether the SDK was imported where it must not be
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -71,7 +72,9 @@ def _known(kit: Bench) -> bool:
 
 def child(*words: str) -> str:
     """Run this file in a process of its own; gives what it prints."""
-    return subprocess.run([sys.executable, __file__, *words], check=True, capture_output=True, text=True).stdout
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    made = subprocess.run([sys.executable, __file__, *words], check=True, capture_output=True, text=True, env=env)
+    return made.stdout
 
 
 def in_a_process_of_its_own(kind: str, folder: str) -> None:

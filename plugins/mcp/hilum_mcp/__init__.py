@@ -6,9 +6,10 @@ Importing it loads neither the SDK nor anything of HTTP; with no file of servers
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hilum import hookimpl
+from hilum import Interpretation, UsageError, hookimpl
 
 from hilum_mcp import places
 from hilum_mcp.serving.settings import McpServerSettings
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from hilum_mcp.sources import Entry
 
 __all__ = [
-    "Config", "Entry", "Input", "Mcp", "McpServerSettings", "McpSettings", "Mistake", "Row", "Server", "open_session",
-    "read_config",
+    "Config", "Entry", "Input", "Mcp", "McpServerSettings", "McpSettings", "Mistake", "Row", "Server",
+    "interpret_prompt", "open_session", "read_config",
 ]  # fmt: skip
 
 _HOMES = {
@@ -48,9 +49,23 @@ async def open_session(session: Session) -> AsyncIterator[Mcp | None]:
     if not places.described(session.workspace.root):
         yield None
         return
-    from hilum_mcp.sources import servers
+    from hilum_mcp import quick
 
-    if not (entries := servers(session)):
+    seal = quick.seal_of(session.workspace.root)
+    trusts: bool | None = None
+    entries: dict[str, Entry] = {}
+    if (briefs := quick.load(seal)) is None:
+        from hilum_mcp import sources
+
+        try:
+            catalog = sources.look(Path(session.workspace.root))
+        except UsageError as error:
+            session.note("mcp.unreadable", say=f"No MCP server is started. {error}")
+            yield None
+            return
+        briefs, trusts = tuple(sources.briefs(catalog.entries)), catalog.trusts
+        entries = {entry.server.name: entry for entry in catalog.entries}
+    if not briefs:
         yield None
         return
     import trio
@@ -58,8 +73,21 @@ async def open_session(session: Session) -> AsyncIterator[Mcp | None]:
     from hilum_mcp.half import Mcp
 
     async with trio.open_nursery() as nursery:
-        mcp = Mcp(session, session.settings(McpSettings), entries, nursery)
-        mcp.load()
+        mcp = Mcp(session, session.settings(McpSettings), briefs, nursery, entries)
         mcp.start()
         yield mcp
         nursery.cancel_scope.cancel()
+        if entries:
+            quick.keep(seal, trusts, briefs)
+
+
+@hookimpl
+async def interpret_prompt(session: Session, text: str) -> Interpretation | None:
+    """Answer ``/mcp``, also in a session without servers."""
+    if text != "/mcp" and not text.startswith("/mcp "):
+        return None
+    from hilum_mcp.command import reply
+    from hilum_mcp.half import Mcp
+
+    half = session.half(Mcp)
+    return Interpretation(text, reply=await reply(session, half.rows if half else list, text[5:]))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from hilum import UsageError, config_folder
 
+from hilum_mcp.places import DECISIONS
 from hilum_mcp.server import Server
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from hilum_mcp.sources import Entry
 
-FILE = "mcp.toml"
 APPROVED, SWITCHED, USER = "approved", "switched", "user"
 LATER, YES, NEVER = "Not now", "Yes, start it", "No, switch it off"
 
@@ -84,7 +84,7 @@ def _table(data: dict[str, Any], name: str, kind: type) -> dict[str, dict[str, A
 
 def file() -> Path:
     """Give where decisions are kept."""
-    return config_folder() / FILE
+    return config_folder() / DECISIONS
 
 
 def approve(root: str, server: Server) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,8 @@ import trio
 from hilum import Agent, Call, Output, Session, Tool, ToolDenied, ToolError, errors
 
 from hilum_mcp import offer
-from hilum_mcp.naming import tool_names
 from hilum_mcp.offer import Offer, Offered
+from hilum_mcp.quick import Brief
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -35,8 +35,8 @@ class ServerClient:
 
     Args:
         session: The session.
-        server: The server as it is described.
-        prefix: What the names of its tools begin with.
+        brief: The server, as the session begins with it.
+        find: Gives its description. Blocks.
         settings: As they hold for the session.
         nursery: Owns the server's task.
         changed: Called when what it offers, or how it is, has changed.
@@ -48,17 +48,28 @@ class ServerClient:
     def __init__(
         self,
         session: Session,
-        server: Server,
-        prefix: str,
+        brief: Brief,
+        find: Callable[[Brief], Server],
         settings: McpSettings,
         nursery: trio.Nursery,
         changed: Callable[[ServerClient, bool], None],
     ) -> None:
-        self.session, self.server, self.prefix, self.settings = session, server, prefix, settings
+        self.session, self.brief, self.prefix, self.settings = session, brief, brief.prefix, settings
         self.offer: Offer | None = None
         self.size = 0
         self.tools: list[Tool] = []
-        self._nursery, self._changed = nursery, changed
+        self._find, self._nursery, self._changed = find, nursery, changed
+        if brief.offer is not None:
+            self._take(brief.offer, brief.names)
+
+    @functools.cached_property
+    def server(self) -> Server:
+        """Its description, looked up at its first use. Blocks for the time of reading small files.
+
+        Raises:
+            ToolError: It is another one now, or may not be started any more.
+        """
+        return self._find(self.brief)
 
     @functools.cached_property
     def connection(self) -> Connection:
@@ -108,7 +119,7 @@ class ServerClient:
     @property
     def name(self) -> str:
         """What it is called."""
-        return self.server.name
+        return self.brief.name
 
     def serves(self, agent: Agent) -> bool:
         """Whether the user lets an agent use it."""
@@ -129,9 +140,13 @@ class ServerClient:
 
     def take(self, new: Offer) -> None:
         """Take what it offers, and make tools of it."""
+        from hilum_mcp.naming import names_of
+
+        self._take(new, names_of(self.server, self.prefix, new))
+
+    def _take(self, new: Offer, names: Mapping[str, str]) -> None:
         self.offer = new
-        shown = [tool for tool in new.tools if self.server.offers(tool.name)]
-        names = tool_names(self.prefix, (tool.name for tool in shown))
+        shown = [tool for tool in new.tools if tool.name in names]
         self.tools = [self._tool(names[tool.name], tool) for tool in shown]
         self.size = sum(tool.size for tool in shown)
 
@@ -147,7 +162,7 @@ class ServerClient:
                 new = await listing.ask(client)
                 if new != self.offer:
                     self.take(new)
-                    await trio.to_thread.run_sync(offer.keep, self.server.digest, new)
+                    await trio.to_thread.run_sync(offer.keep, self.brief.digest, new)
                     self._changed(self, True)
                 await requests.changed.wait()
                 await trio.sleep(TOGETHER)
@@ -199,7 +214,7 @@ class ServerClient:
                 of = f"{done:g}/{total:g}" if total else f"{done:g}"
                 call.emit(f"{of} {message or ''}".rstrip()[:500] + "\n")
 
-        limit = self.server.call_seconds or self.settings.call_seconds
+        limit = self.brief.call_seconds or self.settings.call_seconds
         with self._requests.working(call.agent, call.id, limit) as work:
             answer = await self._ask(
                 work, lambda client: client.call_tool(tool, arguments, progress_callback=progress), tool
@@ -294,7 +309,7 @@ class ServerClient:
         return "\n\n".join(parts)
 
     async def _limited(self, job: Any, what: str) -> Any:
-        limit = self.server.call_seconds or self.settings.call_seconds
+        limit = self.brief.call_seconds or self.settings.call_seconds
         with trio.move_on_after(limit + self.connection.start_seconds):
             return await self._ask(None, job, what)
         raise ToolError(f"The MCP server {self.name} did not answer within {limit:g} seconds.", code=errors.E_TIMEOUT)

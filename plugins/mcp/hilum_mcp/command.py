@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hilum import Session
+
+    from hilum_mcp.half import Row
 
 
 def main(argv: Sequence[str]) -> int:
@@ -72,12 +74,12 @@ async def _typed() -> str:
     return (await trio.to_thread.run_sync(os.read, 0, 65_536, abandon_on_cancel=True)).decode(errors="replace").strip()
 
 
-async def reply(session: Session, rows: Any, line: str) -> str:
+async def reply(session: Session, rows: Callable[[], Iterable[Row]], line: str) -> str:
     """Do what was typed behind ``/mcp``, and give what there is to say.
 
     Args:
         session: The session.
-        rows: Gives name, state, error and tools of the servers that run in it.
+        rows: Gives how the servers are that run in it.
         line: What was typed.
     """
     from hilum import HilumError
@@ -85,7 +87,8 @@ async def reply(session: Session, rows: Any, line: str) -> str:
     from hilum_mcp.managing import Desk, run_line
 
     out = StringIO()
-    desk = Desk(Path(session.workspace.root), out, session=session, rows=rows)
+    live = [(row.name, row.state, row.error, row.tools) for row in rows()]
+    desk = Desk(Path(session.workspace.root), out, session=session, rows=lambda: live)
     try:
         await run_line(line, desk)
     except HilumError as error:

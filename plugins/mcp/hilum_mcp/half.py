@@ -7,7 +7,8 @@ beside everything else; its tools come late, and are reached through ``find_tool
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -15,14 +16,14 @@ import msgspec
 import trio
 from hilum import Agent, Interpretation, Layer, Output, Session, Tool, ToolError, errors, hookimpl, tool
 
-from hilum_mcp import offer
 from hilum_mcp.client import ServerClient
-from hilum_mcp.naming import prefixes
+from hilum_mcp.quick import Brief
 from hilum_mcp.settings import McpSettings
-from hilum_mcp.sources import Entry
 
 if TYPE_CHECKING:
+    from hilum_mcp.offer import Prompted
     from hilum_mcp.server import Server
+    from hilum_mcp.sources import Entry
 
 RANK = 60
 MOST_NAMES = 60
@@ -46,33 +47,39 @@ class Mcp:
     Args:
         session: The session.
         settings: As they hold for it.
-        entries: Its servers.
+        briefs: Its servers.
         nursery: Owns the servers' tasks.
+        entries: Their descriptions, by name, where they were read.
     """
 
     def __init__(
-        self, session: Session, settings: McpSettings, entries: Sequence[Entry], nursery: trio.Nursery
-    ) -> None:
+        self, session: Session, settings: McpSettings, briefs: Sequence[Brief], nursery: trio.Nursery,
+        entries: Mapping[str, Entry],
+    ) -> None:  # fmt: skip
         self._session, self._settings, self._nursery = session, settings, nursery
-        self._entries, self._told = list(entries), set[str]()
-        on = [entry.server for entry in entries if entry.state == "on"]
-        names = prefixes(on)
-        self.clients = {server.name: self._client_of(server, names[server.name]) for server in on}
+        self._briefs, self._entries, self._told = {brief.name: brief for brief in briefs}, dict(entries), set[str]()
+        self.clients = {brief.name: self._client_of(brief) for brief in briefs if brief.state == "on"}
         self._place: dict[str, bool] = {}
         self._open, self._prompted = False, trio.Event()
 
-    def _client_of(self, server: Server, prefix: str) -> ServerClient:
-        return ServerClient(self._session, server, prefix, self._settings, self._nursery, self._changed)
+    def _client_of(self, brief: Brief) -> ServerClient:
+        return ServerClient(self._session, brief, self._find, self._settings, self._nursery, self._changed)
 
-    def load(self) -> None:
-        """Take what the servers offered last. Blocks for the time of reading small files."""
-        for client in self.clients.values():
-            if (known := offer.known(client.server.digest)) is not None:
-                client.take(known)
+    def _find(self, brief: Brief) -> Server:
+        """Give a server's description; one that was not read yet must be what the session began with, and still approved."""
+        if (entry := self._entries.get(brief.name)) is None:
+            from hilum_mcp import sources
+
+            entry = sources.look(Path(self._session.workspace.root)).get(brief.name)
+            if entry is None or entry.state != "on" or entry.server.digest != brief.digest:
+                why = (entry and entry.reason) or "Its description changed since this session began."
+                message = f"The MCP server {brief.name} is not started. {why}"
+                raise ToolError(message, code=errors.E_SERVER, hint="A new session takes it as it is now. Do without it.")
+        return entry.server
 
     def start(self) -> None:
         """Begin. No server starts before every half is open: the guard's puts it into the sandbox."""
-        if any(entry.state == "unapproved" for entry in self._entries):
+        if any(brief.state == "unapproved" for brief in self._briefs.values()):
             self._nursery.start_soon(self._approve, name="mcp approvals")
         self._open = True
         self._session.expects_tools = (
@@ -84,7 +91,7 @@ class Mcp:
 
     def _asks(self) -> bool:
         """Whether the user will be asked for servers, whose tools would come late."""
-        if not any(entry.state == "unapproved" for entry in self._entries) or self._session.kind == "headless":
+        if not any(brief.state == "unapproved" for brief in self._briefs.values()) or self._session.kind == "headless":
             return False
         from hilum_guard import trusted
 
@@ -92,23 +99,25 @@ class Mcp:
 
     async def _approve(self) -> None:
         """Ask about what a trusted project describes and the user has not approved, once there is a prompt."""
-        from hilum_mcp import approving
+        from hilum_mcp import approving, sources
+        from hilum_mcp.naming import prefix_of
 
         await self._prompted.wait()
-        for entry in await approving.ask(self._session, self._entries):
-            self._entries = [entry if each.server.name == entry.server.name else each for each in self._entries]
+        for entry in await approving.ask(self._session, self._entries.values()):
             server = entry.server
-            prefix = prefixes([*(client.server for client in self.clients.values()), server])[server.name]
-            self.clients[server.name] = self._client_of(server, prefix)
-            self.clients[server.name].connection.want()
+            prefix = prefix_of(server, (client.prefix for client in self.clients.values()))
+            brief = await trio.to_thread.run_sync(sources.brief, entry, prefix)
+            self._entries[server.name], self._briefs[server.name] = entry, brief
+            client = self.clients[server.name] = self._client_of(brief)
+            client.connection.want()
 
     def rows(self) -> list[Row]:
         """Give how each server is."""
         rows = []
-        for entry in self._entries:
-            client = self.clients.get(entry.server.name)
+        for brief in self._briefs.values():
+            client = self.clients.get(brief.name)
             if client is None:
-                rows.append(Row(entry.server.name, entry.state, entry.reason, (), 0))
+                rows.append(Row(brief.name, brief.state, brief.reason, (), 0))
             else:
                 names = tuple(tool.name for tool in client.tools)
                 rows.append(Row(client.name, client.state, client.error, names, client.starts))
@@ -241,7 +250,7 @@ class Mcp:
             ("unapproved", "are not started before you approve them (hilum mcp)"),
             ("broken", "cannot be used"),
         ):
-            names = [entry.server.name for entry in self._entries if entry.state == state]
+            names = [brief.name for brief in self._briefs.values() if brief.state == state]
             if names:
                 self._tell(state, f"mcp.{state}", f"MCP servers {', '.join(names)} {why}.", servers=names)
 
@@ -252,13 +261,6 @@ class Mcp:
         """Give the text of a server's prompt for ``/server:prompt argument …``."""
         if not text.startswith("/"):
             return None
-        if text == "/mcp" or text.startswith("/mcp "):
-            from hilum_mcp.command import reply
-
-            said = await reply(
-                self._session, lambda: [(r.name, r.state, r.error, r.tools) for r in self.rows()], text[5:]
-            )
-            return Interpretation(text, reply=said)
         from hilum_mcp.prompting import command, listed
 
         if text.split(None, 1)[0] == "/prompts":
@@ -275,7 +277,7 @@ class Mcp:
                 return Interpretation(text, reply=str(error))
         return Interpretation(text, reply=f"The MCP server {client.name} did not answer in time. Try again.")
 
-    def _prompts(self) -> Iterable[tuple[ServerClient, offer.Prompted]]:
+    def _prompts(self) -> Iterable[tuple[ServerClient, Prompted]]:
         for client in self.clients.values():
             for prompt in client.offer.prompts if client.offer else ():
                 yield client, prompt

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
+from hilum_mcp.offer import Offer
 from hilum_mcp.server import Server
 
 MOST = 64
@@ -17,6 +18,11 @@ def prefixes(servers: Iterable[Server]) -> dict[str, str]:
     return {server.name: _free(server.prefix, taken, MOST // 2) for server in servers}
 
 
+def prefix_of(server: Server, taken: Iterable[str]) -> str:
+    """Give the first part of the names of a server's tools, where others are taken."""
+    return _free(server.prefix, set(taken), MOST // 2)
+
+
 def tool_names(prefix: str, tools: Iterable[str]) -> dict[str, str]:
     """Give what the tools of a server are called, by the server's own names; whose name can stand as it is, keeps it."""
     plain = {tool: re.sub(r"[^A-Za-z0-9_-]", "_", tool) or "tool" for tool in tools}
@@ -24,6 +30,11 @@ def tool_names(prefix: str, tools: Iterable[str]) -> dict[str, str]:
     for tool, name in sorted(plain.items(), key=lambda item: item[0] != item[1]):
         found[tool] = _free(f"{prefix}__{name}", taken, MOST, tool)
     return found
+
+
+def names_of(server: Server, prefix: str, offer: Offer) -> dict[str, str]:
+    """Give what the tools are called that a server offers and its description lets be used, by the server's own names."""
+    return tool_names(prefix, (tool.name for tool in offer.tools if server.offers(tool.name)))
 
 
 def _free(name: str, taken: set[str], most: int, whole: str = "") -> str:

@@ -82,13 +82,17 @@ def known(digest: str) -> Offer | None:
 
 def keep(digest: str, offer: Offer) -> None:
     """Write down what a server offers. Blocks. Where it cannot be written, the server is started next time."""
+    put(offer_file(digest), msgspec.json.encode(offer))
+
+
+def put(file: Path, data: bytes) -> None:
+    """Write a file that only saves time: where it cannot be written, the next session goes without. Blocks."""
     import tempfile
 
-    file = offer_file(digest)
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as new:
-            new.write(msgspec.json.encode(offer))
+            new.write(data)
         os.replace(new.name, file)
     except OSError:
         pass

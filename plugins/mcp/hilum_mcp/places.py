@@ -8,6 +8,8 @@ from hilum import config_folder
 
 FILE = "mcp.json"
 OWN = f".hilum/{FILE}"
+DECISIONS = "mcp.toml"
+CHOICES = (".claude/settings.json", ".claude/settings.local.json")
 # The first that describes a server of a name counts. Of the others a file may be about something else than servers.
 PROJECT = (
     OWN, ".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json", ".roo/mcp.json", ".agents/mcp.json",

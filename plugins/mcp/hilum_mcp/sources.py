@@ -7,22 +7,23 @@ trusts the project and has approved the very definition. The user's files of oth
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from hilum import config_folder
 
-from hilum_mcp.places import FILE, OWN, PROJECT, SHARED
+from hilum_mcp.naming import names_of, prefixes
+from hilum_mcp.offer import known
+from hilum_mcp.places import CHOICES, FILE, OWN, PROJECT, SHARED
+from hilum_mcp.quick import Brief
 from hilum_mcp.server import Input, Server
 
 if TYPE_CHECKING:
-    from hilum import Session
-
     from hilum_mcp.approving import Decisions
     from hilum_mcp.server import Config
 
-_CHOICES = (".claude/settings.json", ".claude/settings.local.json")
 MOST_SERVERS = 100
 
 State = Literal["on", "off", "unapproved", "broken"]
@@ -65,9 +66,26 @@ class Catalog(msgspec.Struct, frozen=True):
         return next((entry for entry in self.entries if entry.server.name == name), None)
 
 
-def servers(session: Session) -> list[Entry]:
-    """Give the servers of a session, those of the user first. Blocks for the time of reading small files."""
-    return list(look(Path(session.workspace.root)).entries)
+def briefs(entries: Iterable[Entry]) -> list[Brief]:
+    """Give what a session has to know of its servers to begin. Blocks for the time of reading small files."""
+    entries = list(entries)
+    names = prefixes(entry.server for entry in entries if entry.state == "on")
+    return [brief(entry, names.get(entry.server.name, "")) for entry in entries]
+
+
+def brief(entry: Entry, prefix: str) -> Brief:
+    """Give what a session has to know of a server to begin. Blocks for the time of reading a small file.
+
+    Args:
+        entry: The server.
+        prefix: What the names of its tools begin with.
+    """
+    server = entry.server
+    offer = known(server.digest) if entry.state == "on" else None
+    names = names_of(server, prefix, offer) if offer else {}
+    return Brief(
+        server.name, server.digest, prefix, entry.state, entry.reason, server.start_seconds, server.call_seconds, offer, names
+    )  # fmt: skip
 
 
 def user_file() -> Path:
@@ -174,7 +192,7 @@ def _switched_off_by_claude(root: Path) -> dict[str, str]:
     from hilum_mcp.parsing import Unreadable, load
 
     found: dict[str, str] = {}
-    for name in _CHOICES:
+    for name in CHOICES:
         path = root / name
         if path.is_file() and _inside(path, str(root)):
             try:
