@@ -21,6 +21,7 @@ def describe(asked: Question, left: str, width: int = 0) -> str:
     """
     fit = (lambda text, indent="": wrap(text, width, indent)) if width else (lambda text, indent="": indent + text)
     who = "The agent" if asked.agent == "main" else f"The agent {line(asked.agent, 60)}"
+    who = who if asked.call else "hilum"  # what no call of the agent's has brought up
     rows = [f"\n── {who} asks:", *(fit(part, "   ") for part in neutral(asked.question).split("\n"))]
     rows += [fit(f"{number}. {neutral(option)}", "   ") for number, option in enumerate(asked.options, 1)]
     if asked.options:

@@ -63,7 +63,22 @@ def _run(argv: Sequence[str]) -> int:
         out.say(neutral("Changed since you trusted it:" + "".join(f"\n  {change}" for change in changes)))
     listed = "".join(f"\n  {name}" for name in names) or " nothing yet; it is asked again when something comes."
     out.say(neutral(f"{path} is trusted. What it brings along:{listed}"))
+    if servers := _servers(path):
+        out.say(neutral(f"It describes MCP servers: {', '.join(servers)}. hilum mcp approve shows each and asks."))
     return exits.COMPLETED
+
+
+def _servers(path: str) -> list[str]:
+    """Give the MCP servers that a project describes and that wait for an approval of their own, each with its file."""
+    from pathlib import Path
+
+    from hilum_mcp.sources import look
+
+    try:
+        waiting = [entry for entry in look(Path(path)).entries if entry.state == "unapproved"]
+    except UsageError:  # of the file of approvals, which hilum mcp tells
+        return []
+    return [f"{entry.server.name} ({entry.server.file.relative_to(path)})" for entry in waiting]
 
 
 def _state(trust: Trust, path: str) -> str:

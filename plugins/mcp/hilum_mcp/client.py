@@ -203,7 +203,9 @@ class ServerClient:
 
     async def _call(self, tool: str, call: Call, /, **arguments: Any) -> Output:
         from hilum_mcp import results
+        from hilum_mcp.parsing import whole
 
+        arguments = whole(arguments)  # the SDK writes no half characters: the connection would break
         shown = trio.current_time() - OFTEN
 
         async def progress(done: float, total: float | None, message: str | None) -> None:
@@ -258,7 +260,9 @@ class ServerClient:
             ToolError: There is none, or the server is down.
         """
         from hilum_mcp import results
+        from hilum_mcp.parsing import whole
 
+        uri = whole(uri)
         found = await self._limited(lambda client: client.read_resource(uri), f"the resource {uri}")
         texts: list[str] = []
         images: list[Any] = []
@@ -299,7 +303,9 @@ class ServerClient:
             ToolError: There is none, or the server is down.
         """
         from hilum_mcp import results
+        from hilum_mcp.parsing import whole
 
+        arguments = whole(arguments)
         found = await self._limited(lambda client: client.get_prompt(name, arguments), f"the prompt {name}")
         parts = []
         for message in found.messages:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import attrs
 import trio
-from hilum import NeedsUser, ToolError, errors
+from hilum import HilumError, NeedsUser, ToolError, errors
 
 from hilum_mcp.errors import NeedsLogin, reason_of, single
 from hilum_mcp.stdio import Line
@@ -80,6 +80,7 @@ class Connection:
     _failed: int = 0
     _next: float = 0.0
     _renew: bool = False
+    _hopeless: bool = False
     _client: Client | None = None
     _nursery: trio.Nursery | None = None
     _line: Line = attrs.Factory(Line)
@@ -102,7 +103,7 @@ class Connection:
             self._failed = 1 if up >= STEADY else self._failed + 1
             delay = min(FIRST_DELAY * 4 ** (self._failed - 1), LONGEST_DELAY)
             self._next = trio.current_time() + delay
-            if self._failed >= MOST_STARTS or self.login:
+            if self._failed >= MOST_STARTS or self.login or self._hopeless:
                 self._wanted = trio.Event()
             self._set("down")
 
@@ -110,7 +111,7 @@ class Connection:
         """Start it and keep it until it falls."""
         line = self._line = Line()
         self.starts += 1
-        self.login = ""
+        self.login, self._hopeless = "", False
         self._set("starting")
         failure: BaseException | None = None
         try:
@@ -127,6 +128,9 @@ class Connection:
             failure = single(group)
         finally:
             self._client = self._nursery = None
+        self._hopeless = isinstance(
+            failure, HilumError
+        )  # a program or a value is missing: trying again does not bring it
         self.login = str(failure) if isinstance(failure, NeedsLogin) else line.login
         if patience.cancelled_caught:
             why = f"It did not start within {self.start_seconds:g} seconds."

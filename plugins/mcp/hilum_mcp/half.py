@@ -74,7 +74,9 @@ class Mcp:
             if entry is None or entry.state != "on" or entry.server.digest != brief.digest:
                 why = (entry and entry.reason) or "Its description changed since this session began."
                 message = f"The MCP server {brief.name} is not started. {why}"
-                raise ToolError(message, code=errors.E_SERVER, hint="A new session takes it as it is now. Do without it.")
+                raise ToolError(
+                    message, code=errors.E_SERVER, hint="A new session takes it as it is now. Do without it."
+                )
         return entry.server
 
     def start(self) -> None:

@@ -30,6 +30,8 @@ CONNECT = 15.0
 GOODBYE = 0.2
 """Seconds to tell a server that its session is over."""
 
+_WANTED = re.compile(r'(?i)^bearer\b(?=.*\berror="?insufficient_scope).*\bscope="([\x20-\x21\x23-\x5b\x5d-\x7e]+)"')
+
 MOMENT = 0.05
 """Seconds after the end of a stream within which the SDK raises why it ended."""
 
@@ -180,6 +182,10 @@ class _Watch:
         line.refused = (
             f"{place(str(response.request.url))} answers HTTP {status} {responses.get(status, '')}".rstrip() + "."
         )
+        more = _WANTED.search(response.headers.get("www-authenticate", "")) if status == 403 and self.signed else None
+        if more:
+            login = f"hilum mcp login {self.server.name}"
+            line.refused = f"It wants you to log in for more: {more[1][:200]} ({login})."
         if status == 401 and not self.signed:
             if takes_login(self.server):
                 line.login = "It wants to know who asks (HTTP 401)."

@@ -134,6 +134,11 @@ class Provider(Apart, OAuthClientProvider):
                         response = yield request
                 if sent is request and response.status_code == 403:
                     self._wanted = union_scopes(self._wanted, extract_scope_from_www_auth(response)) or ""
+                    if (
+                        self._shown is None and self._wanted
+                    ):  # the log-in that follows asks for it; this call alone fails
+                        await trio.to_thread.run_sync(lambda: self._kept.update(wanted=self._wanted))
+                        return
                 legacy = await self._legacy_issuer(sent, response)
                 try:
                     sent = await flow.asend(response)

@@ -63,7 +63,7 @@ def load(path: Path) -> Loaded:
         path.suffix.lower(), (_json, _json_lines)
     )
     try:
-        data = _clean(read(text, lambda reason, line=0: odd.append(Mistake(path, "", reason, line))))
+        data = whole(read(text, lambda reason, line=0: odd.append(Mistake(path, "", reason, line))))
     except RecursionError:
         raise Unreadable("It is nested too deeply.") from None
     if not isinstance(data, dict):
@@ -77,7 +77,7 @@ def parse(text: str) -> Any:
     Raises:
         Unreadable: It is none.
     """
-    return _clean(_json(text.removeprefix("\ufeff"), lambda *_: None))
+    return whole(_json(text.removeprefix("\ufeff"), lambda *_: None))
 
 
 def _text(path: Path) -> str:
@@ -99,12 +99,12 @@ def _text(path: Path) -> str:
         raise Unreadable(f"It is not text in {encoding.removesuffix('-sig').upper()}.", line) from None
 
 
-def _clean(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """Make half characters (JSON can write them) into such as can be printed, hashed and sent."""
     if isinstance(value, dict):
-        return {_clean(key): _clean(item) for key, item in value.items()}
+        return {whole(key): whole(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_clean(item) for item in value]
+        return [whole(item) for item in value]
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return value

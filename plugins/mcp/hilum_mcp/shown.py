@@ -21,16 +21,19 @@ def plain(server: Server, text: str) -> str:
 
     Not for what the user is to approve: behind what is taken out something else could stand.
     """
-    from urllib.parse import parse_qsl, urlsplit
+    import re
+    from urllib.parse import urlsplit
 
     from hilum_guard import Redactor
 
     named = {**server.env, **server.headers, **(server.oauth or {})}
     named |= {before.lstrip("-"): word for before, word in pairwise(server.args) if before.startswith("-")}
     try:
-        named |= dict(parse_qsl(urlsplit(server.url).query))
+        query = urlsplit(server.url).query
     except ValueError:
-        pass
+        query = server.url.partition("?")[2]
+    if query:  # which of its values is a key, the server alone knows
+        text = text.replace(query, re.sub(r"=(?![^&]*\$\{)[^&]+", "=…", query))
     bearer = {name: value for name, value in server.headers.items() if name.lower() == "authorization"}
     literal = ({name: value for name, value in each.items() if "${" not in value} for each in (named, bearer))
     return Redactor(*literal)(text)

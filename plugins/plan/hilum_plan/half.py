@@ -242,7 +242,7 @@ class Plan:
 
         Args:
             agent: Whose call it is.
-            call: The call's id.
+            call: The call's id; empty where hilum itself asks.
             question: What is asked.
             options: Answers to choose from; nothing holds where nobody answers.
             multiple: Whether several may be chosen.

@@ -1,5 +1,6 @@
 """What is typed at a question of an agent's."""
 
+import msgspec
 import pytest
 from hilum import UsageError
 from hilum_cli.questions import describe, read
@@ -44,5 +45,6 @@ def test_a_question_says_who_asks_and_what_can_be_typed():
         "Type a number, or an answer of your own. Enter, or no answer in 5 min, takes 1."
     )
     assert "The agent helper\\x1b asks" in describe(MANY, "1 s")
+    assert describe(msgspec.structs.replace(ONE, call=""), "1 s").startswith("\n── hilum asks:")
     assert "one or more numbers (1,2)" in describe(MANY, "1 s")
     assert describe(FREE, "9 s").endswith("Enter, or no answer in 9 s, leaves it to the agent.")

@@ -11,6 +11,7 @@ from hilum_mcp import asked, command, managing, read_config, saving, sources, to
 from hilum_mcp.command import _folder
 from hilum_mcp.loopback import open_loopback
 from hilum_mcp.server import Server
+from hilum_mcp.shown import plain
 
 
 @pytest.fixture
@@ -360,3 +361,13 @@ async def test_the_loopback_takes_the_answer_with_the_right_state_only(autojump_
         assert "400" in await get(loopback.port, "/callback?code=d&state=right")
         assert "200" in await get(loopback.port, "/callback?code=d&state=again")
         assert (await loopback.wait()).code == "d"
+
+
+@pytest.mark.parametrize("query", ["key=abc", "key=hunter2hunter2", "v=1&k=${K}&key=abc"])
+def test_values_in_an_address_are_not_shown(query):
+    server = Server("x", "http", url=f"https://x.example/mcp?{query}")
+    said = plain(server, server.shown())
+    assert "abc" not in said
+    assert "hunter2" not in said
+    assert "key=…" in said
+    assert ("k=${K}" in said) == ("${K}" in query)

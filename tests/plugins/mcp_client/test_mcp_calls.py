@@ -3,13 +3,14 @@
 import json
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import hilum_plan
 import pytest
 import trio
 import trio.lowlevel
-from hilum import Profile
+from hilum import Profile, ToolError
 from hilum.events import CallDone, Delta, PluginEvent
 from hilum.messages import Image
 from hilum.testing import Bench, say, use
@@ -356,3 +357,15 @@ async def test_the_real_sdk_server_speaks_the_new_era(servers: Opened) -> None:
         assert found.connection._client is not None
         assert found.connection._client.protocol_version == "2026-07-28"
         assert any(layer.text.endswith("Call add for sums.") for layer in kit.requests[-1].layers)
+
+
+async def test_half_characters_break_no_connection(servers: Opened) -> None:
+    """What is typed or decoded can have them; the SDK cannot write them."""
+    async with servers() as kit:
+        found = await known(kit)
+        with suppress(ToolError):
+            await found.prompt("review", {"path": "a\ud800b"})
+        with suppress(ToolError):
+            await found.read("note://\ud800", "test")
+        assert (await kit.call("plain__echo", call="1")).text == '{"call": "1"}'
+        assert found.starts == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import hilum_guard
 import pytest
 import trio
-from hilum import hookimpl
+from hilum import ToolError, hookimpl
 from hilum.events import PluginEvent
 from hilum.testing import Bench, plugin, say
 from hilum_guard import Guard
@@ -63,6 +63,11 @@ async def test_a_start_that_fails_is_told_of_and_in_the_log(
 ) -> None:
     async with servers({"plain": described}) as kit:
         assert why in await down(kit)
+        assert await until(lambda: client(kit).state == "down")
+        assert not client(kit).connection._wanted.is_set(), "it is not tried again by itself"
+        with pytest.raises(ToolError, match="is down"):
+            await client(kit).prompt("x", {})
+        assert client(kit).starts == 2, "but when it is used"
     assert f"ended: {client(kit).error}" in log_file(tmp_path)
 
 

@@ -1,15 +1,18 @@
 """Logging in at a server: once, renewed, refused, for more; to nowhere that is not checked; nothing of it for others."""
 
+import io
 import json
 import stat
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import trio
 from hilum import HilumError, NeedsUser, ToolError, UsageError
-from hilum_mcp import login, managing, tokens
+from hilum_mcp import login, managing, reaching, tokens
 from hilum_mcp.managing import Desk
+from mcp import MCPError
 
 from .conftest import Place
 
@@ -121,6 +124,20 @@ async def test_what_a_server_wants_more_is_asked_for_at_the_next_log_in(place: P
     assert await place.use("change")
     assert len(place.it.of("authorize")) == 2
     assert not place.kept.read().get("wanted")
+
+
+async def test_a_call_that_wants_a_further_log_in_fails_alone(place: Place) -> None:
+    await place.log_in()
+    desk = Desk(place.folder, io.StringIO(), session=place.kit.session)
+    entry = await desk.entry("docs")
+
+    async def job(client: Any) -> str:
+        with pytest.raises(MCPError):
+            await client.call_tool("change", {})
+        return str((await client.call_tool("look", {})).content[0].text)
+
+    assert await reaching.once(desk, entry, job) == "look"
+    assert place.kept.read().get("wanted") == "change"
 
 
 async def test_the_address_where_the_browser_ended_can_be_pasted(place: Place) -> None:
