@@ -114,6 +114,8 @@ def main() -> None:
         for name in KINDS:
             write(Path(base, name), 5 if name in ("known", "new") else 0)
         child("learn", str(Path(base, "known")))
+        time.sleep(2.5)  # files must be settled for what is known of them to be kept
+        child("known", str(Path(base, "known")))
         for turn in range(options.rounds + 1):
             for name in KINDS[:3]:
                 took, sizes[name] = trio.run(first_prompt, Path(base, name), name != "without", time.process_time)

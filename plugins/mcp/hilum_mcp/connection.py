@@ -217,7 +217,8 @@ class Connection:
     async def _ready(self) -> None:
         self._wanted.set()
         while self.state != "up" or self._client is None or self._line.lost.is_set():
-            if self.state == "down" and (self.login or self._next - trio.current_time() > PATIENT):
+            given_up = self.login or not self._wanted.is_set()
+            if self.state == "down" and (given_up or self._next - trio.current_time() > PATIENT):
                 raise self._down("is down", self.error)
             await self._news.wait()
 
