@@ -114,7 +114,7 @@ class Gateway:
         except HostUnknown as error:
             raise Refused(errors.E_UNREACHABLE, str(error), "Is the name right, and the network up?") from None
         except AddressRefused as error:
-            hint = "Metadata services are never reached." if "metadata" in str(error) else _LISTED
+            hint = _LISTED if error.listable else "Metadata services are never reached."
             raise Refused(errors.E_ADDRESS, str(error), hint) from None
         return addresses
 

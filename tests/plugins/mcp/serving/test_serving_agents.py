@@ -105,7 +105,7 @@ async def test_an_agent_that_fails_says_why(serve_scout, text):
         assert result.structured_content["status"] == "failed"
         nothing = await client.call_tool("agent_scout", {"prompt": " "})
     assert nothing.is_error
-    assert "nothing to do" in text(nothing)
+    assert "prompt is missing" in text(nothing)
 
 
 async def test_a_cancelled_agent_stops_with_all_it_started(serve_scout):
