@@ -122,7 +122,7 @@ async def _convert(
 
 @asynccontextmanager
 async def _reader(
-    processes: Processes, request: dict[str, object], body: bytes
+    processes: Processes, request: dict[str, str], body: bytes
 ) -> AsyncIterator[Callable[[], Awaitable[dict[str, Any]]]]:
     """Give a page to a process of its own; what it answers is read frame by frame, the last one has ``end`` or ``error``."""
     argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _START, _FOLDER]

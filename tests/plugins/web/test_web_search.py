@@ -142,7 +142,7 @@ async def test_a_result_stays_in_its_row(site, search, provider):
     if provider == "searxng":
         rows = [
             {"title": bad, "url": "https://a.example/", "content": bad},
-            {"title": "x", "url": "https://b.example/\u2028\u202ex"}, {"title": "x", "url": "https://c.example/\x85"},
+            {"title": "x", "url": "https://b.example/\u2028\u202ex"}, {"title": "x", "url": "https://c.example/\x85x"},
         ]  # fmt: skip
         site.json("/search", {"results": rows})
         result = await search(searxng_url=site.url)

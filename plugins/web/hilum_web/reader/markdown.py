@@ -22,7 +22,7 @@ LONGEST_LINK = 1_000
 SAMPLED = 1_000
 CANDIDATES = 200
 # Characters of a long page that are parsed first.
-BEGINNING = 1_000_000
+BEGINNING = 600_000
 # Of a table that is cut, how many rows tell whether it is one of data or of layout.
 ROWS = 50
 _NOISE = "script, style, noscript, template, iframe, object, embed, svg, canvas, link, meta, dialog"
