@@ -45,11 +45,12 @@ async def read(site, fetch, body, **settings):
         ("<main><p>a<a href='javascript:alert(1)'>b</a><img src=/x.png>c<img src=y.png alt='A plan'></p></main>",
          "A plan", "javascript"),
         ("<main><p>seen\U000e0041\U000e0042\u202egnp.exe</p></main>", "seengnp.exe", "\U000e0041"),
+        ("<main><p>red\x1b[31m bell\x07 end\x9b</p></main>", "red[31m bell end", "\x1b"),
         ("<main><table><tr><th>a<th>b</tr><tr><td>1<td>a longer one</tr></table></main>",
          "| 1 | a longer one |", "|  "),
     ],
     ids=["pre-in-pre", "pre-in-code", "link-in-code", "lines-numbered", "code-in-cell", "heads-in-list", "head-in-summary",
-         "nav-in-main", "inner-main", "script-heavy", "tabs", "link-within", "no-links", "unseen", "narrow-table"],
+         "nav-in-main", "inner-main", "script-heavy", "tabs", "link-within", "no-links", "unseen", "terminal", "narrow-table"],
 )  # fmt: skip
 async def test_what_documentation_is_made_of_stays_what_it_is(site, fetch, body, there, gone):
     """Each as a generator of documentation writes it."""

@@ -55,7 +55,7 @@ async def test_each_provider_falls_through_to_the_next(site, search):
     site.json("/instant", {"RelatedTopics": []})
     site.json("/customsearch/v1", {"items": [{"title": "G", "link": "https://g.example", "snippet": "found"}]})
     result = await search(searxng_url=site.url, google_api_key="k", google_cx="c")
-    assert "Results of Google" in result.text
+    assert "1 result of Google" in result.text
     assert "https://g.example" in result.text
     [asked] = [path for path, _, _ in site.asked if path.startswith("/customsearch")]
     assert "key=k&cx=c&q=trio+cancel+scope" in asked
@@ -108,7 +108,7 @@ async def test_who_fails_below_http_is_passed_over_and_named(site, search, monke
     result = await search(searxng_url=site.url.replace("http:", "https:"), google_api_key="k", google_cx="c")
     over.set()
     if last:
-        assert "Results of Google" in result.text
+        assert "1 result of Google" in result.text
         return
     assert result.code == "E_UNREACHABLE"
     for each in (
@@ -161,7 +161,7 @@ async def test_an_answer_nested_without_end_is_no_answer(site, search):
     site.page("/search", "[" * 200_000 + "]" * 200_000, "application/json")
     site.page("/html/", DUCK)
     result = await search(searxng_url=site.url)
-    assert "Results of DuckDuckGo" in result.text
+    assert "2 results of DuckDuckGo" in result.text
 
 
 async def test_odd_answers_are_survived(site, search):

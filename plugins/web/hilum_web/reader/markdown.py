@@ -54,8 +54,9 @@ _BLOCKS = frozenset(
 )
 _WRAPPED = frozenset("ul ol dl blockquote pre li dd".split())
 _MARK = "\u2060hilum\u2060"
-# Characters that nobody sees: of Unicode's tags, in which texts for models alone are hidden, and the turning of directions.
-_UNSEEN = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]")
+# Characters that nobody sees: of Unicode's tags, in which texts for models alone are hidden, the turning of directions,
+# and what steers a terminal.
+_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]")
 
 
 class Markdown:
