@@ -107,8 +107,7 @@ def _find(agent: Agent, call: ToolCall) -> Tool:
         error = unknown("tool", call.name, (tool.name for tool in agent.tools()))
         raise ToolError(error.message, code="E_UNKNOWN_TOOL", hint=error.hint)
     if not agent.mode.tools.admits(tool.name, tool.risk):
-        missing = f"{tool.name} is not available in {agent.mode.name} mode."
-        raise ToolDenied(missing, hint="The user can switch the mode.")
+        raise ToolDenied(f"{tool.name} is not available in {agent.mode.name} mode.", hint="The user can switch it.")
     if not agent.profile.tools.admits(tool.name, tool.risk) or not tool.serves(agent):
         raise ToolDenied(f"The agent {agent.name} may not use {tool.name}.", hint="Do without it.")
     return tool

@@ -93,6 +93,7 @@ class Session:
         modes: The modes there are.
         processes: The only way to start a process.
         expects_tools: Set by a plugin whose tools may come late: ``find_tools`` and ``call_tool`` join the tool list.
+        coming: Set by such a plugin while tools are on their way: ``find_tools`` waits for it, for 30 seconds at most.
         journal: Its event log and who reads it.
         halves: The plugins' halves.
         hooks: The hooks of its plugins.
@@ -113,6 +114,7 @@ class Session:
         self.agents: dict[str, Agent] = {}
         self.runs: dict[str, Run] = {}
         self.expects_tools = False
+        self.coming: trio.Event | None = None
         self._working: set[str] = set()
 
     # --- events -------------------------------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ _MAC = (
 _INSTALLED = ("chromium-*/chrome-linux*/chrome", "chromium-*/chrome-mac*/*.app/Contents/MacOS/*")
 PLAYWRIGHT = "Install Playwright where hilum is installed: pip install 'hilum-browser[playwright]'."
 CHROMIUM = (
-    "Install Chromium (Debian: apt install chromium; or: playwright install chromium), or name one: hilum config set"
-    " browser.executable PATH."
+    "Install Chromium (Debian: apt install chromium; or: playwright install chromium), or name one by the"
+    " setting browser.executable."
 )
 
 

@@ -41,6 +41,7 @@ class LiveFace(TextFace):
         self._output: dict[str, str] = {}
         self._frame = 0
         self._held = False
+        self._waiting: list[Text] = []
 
     async def opened(self, session: Session) -> None:
         """Start to draw."""
@@ -113,9 +114,9 @@ class LiveFace(TextFace):
         if isinstance(item, ModelAnswered) and leads:
             self._text = ""
             if item.message.calls and item.message.text.strip():
-                self.console.print(Text(neutral(item.message.text.strip()), style="dim"))
+                self._print(Text(neutral(item.message.text.strip()), style="dim"))
         if text := happening(item):
-            self.console.print(Text(text, style="yellow"))
+            self._print(Text(text, style="yellow"))
         elif call and call.done:
             self._output.pop(call.call.id, None)
             if (leads or call.code) and not self.progress.covered(call):
@@ -123,11 +124,11 @@ class LiveFace(TextFace):
         # That one waits or has begun stands in its row already.
         if self.progress.moved is None or self.progress.moved.over:
             for number, text in enumerate(self.news(item)):
-                self.console.print(_cut(Text(text, style="dim" if number else ""), self.console.width))
+                self._print(_cut(Text(text, style="dim" if number else ""), self.console.width))
 
     async def aside(self, text: str) -> None:
         """Print it above what goes on."""
-        self.console.print(Text(neutral(text.strip()), style="dim"))
+        self._print(Text(neutral(text.strip()), style="dim"))
 
     async def finish(self) -> None:
         """Print the line."""
@@ -140,6 +141,13 @@ class LiveFace(TextFace):
         await self.finish()
         await super().ended(end, session)
 
+    def _print(self, text: Text) -> None:
+        """Print a line; while a question stands there, it waits for the answer."""
+        if self._held:
+            self._waiting.append(text)
+        else:
+            self.console.print(text)
+
     def _print_call(self, view: CallView) -> None:
         width = self.console.width
         took = f" {duration(view.seconds)}"
@@ -148,9 +156,9 @@ class LiveFace(TextFace):
         head.append(cut(f"{who}: " if who else "", width // 3))
         head.append(view.title(width - len(took) - head.cell_len - 1), style="bold")
         head.append(took, style="dim")
-        self.console.print(_cut(head, width))
+        self._print(_cut(head, width))
         if first := view.summary(width - 6):
-            self.console.print(_cut(Text(f"    {first}", style="red dim" if view.code else "dim"), width))
+            self._print(_cut(Text(f"    {first}", style="red dim" if view.code else "dim"), width))
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -161,6 +169,9 @@ class LiveFace(TextFace):
             yield
         finally:
             self._held = False
+            waiting, self._waiting = self._waiting, []
+            for text in waiting:
+                self.console.print(text)
             if self.progress.state not in FINAL or self.progress.agents.open():
                 self._start()
 

@@ -80,7 +80,17 @@ class Mcp:
             or self._settings.definitions < sum(client.size for client in self.clients.values())
             or self._asks()
         )
+        self._await_tools()
         self._tell_entries()
+
+    def _await_tools(self) -> None:
+        """Have ``find_tools`` wait while it is not known what a server offers that is being started."""
+        coming = self._session.coming
+        if any(client.offer is None and client.state != "down" for client in self.clients.values()):
+            if coming is None or coming.is_set():
+                self._session.coming = trio.Event()
+        elif coming is not None:
+            coming.set()
 
     def _asks(self) -> bool:
         """Whether the user will be asked for servers, whose tools would come late."""
@@ -101,6 +111,7 @@ class Mcp:
             prefix = prefixes([*(client.server for client in self.clients.values()), server])[server.name]
             self.clients[server.name] = self._client_of(server, prefix)
             self.clients[server.name].connection.want()
+        self._await_tools()
 
     def rows(self) -> list[Row]:
         """Give how each server is."""
@@ -200,8 +211,8 @@ class Mcp:
     def _about(self, client: ServerClient, mine: Sequence[Tool]) -> Iterator[str]:
         if client.offer is None:
             if not client.error:
-                late = "through find_tools and call_tool" if self._session.expects_tools else "with a later prompt"
-                yield f"it is being started; its tools come later, {late}."
+                late = "find_tools waits for them" if self._session.expects_tools else "with a later prompt"
+                yield f"it is being started; its tools come later: {late}."
             else:
                 yield f"it does not run, so its tools are missing. {client.error}"
             return
@@ -229,6 +240,7 @@ class Mcp:
             self._tell(f"{client.name} {connection.error}", "mcp.down", say, server=client.name)
         elif connection.state == "up" and connection.starts > 1:
             self._session.note("mcp.up", server=client.name, starts=connection.starts)
+        self._await_tools()
 
     def _tell(self, key: str, event: str, say: str, **data: Any) -> None:
         """Tell the user something, once in a session."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 from hilum import HilumError, NeedsUser, Session, ToolError, UsageError, errors
 
-from hilum_mcp import asked, tokens
+from hilum_mcp import asked, offer, tokens
 from hilum_mcp.errors import NeedsLogin, reason_of, single
 from hilum_mcp.log import log_file
 from hilum_mcp.login import by_itself, log_in, takes_login
@@ -157,6 +157,7 @@ async def _try(entry: Entry, desk: Desk) -> dict[str, Any]:
         await trio.to_thread.run_sync(asked.ask, server, inputs, desk.ask_input if desk.ask else None)
         began = trio.current_time()
         about, offered = await once(desk, entry, lambda client: _look(client, listing))
+        await trio.to_thread.run_sync(offer.keep, server.digest, offered)  # so the next session begins with its tools
         result |= about | {
             "works": True, "seconds": round(trio.current_time() - began, 3),
             "tools": [tool.name for tool in offered.tools if server.offers(tool.name)],

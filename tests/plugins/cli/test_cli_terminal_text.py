@@ -1,9 +1,13 @@
 """Foreign text on its way to a terminal."""
 
+import io
 import os
 
 import pytest
+from hilum.events import PluginEvent
+from hilum_cli.live import LiveFace
 from hilum_cli.terminal import Out, line, neutral
+from rich.console import Console
 
 
 @pytest.mark.parametrize(
@@ -80,3 +84,16 @@ def test_a_full_disk_is_noted():
     out.put(b"x")
     assert out.error is not None
     os.close(fd)
+
+
+async def test_what_happens_while_a_question_stands_there_is_printed_after_the_answer(monkeypatch):
+    """Nothing is written into the line on which the user answers."""
+    monkeypatch.setenv("TERM", "xterm")
+    out = io.StringIO()
+    face = LiveFace()
+    face.console = Console(file=out, force_terminal=True, width=80)
+    with face.held():
+        await face.show(PluginEvent(name="mcp.down", data={"say": "The server gone is down."}))
+        assert out.getvalue() == ""
+    face.close()
+    assert out.getvalue().count("The server gone is down.") == 1

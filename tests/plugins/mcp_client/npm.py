@@ -1,4 +1,4 @@
-"""Where MCP servers from npm are, for tests: ``HILUM_TEST_NPM`` names a folder with ``node_modules``."""
+"""Where MCP servers from npm are, for tests: ``NPM_SERVERS`` names a folder with ``node_modules``."""
 
 import json
 import os
@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-FOLDER = Path(os.environ.get("HILUM_TEST_NPM") or "no-such-folder").absolute()
+FOLDER = Path(os.environ.get("NPM_SERVERS") or "no-such-folder").absolute()
 
 
 there = pytest.mark.skipif(
     shutil.which("node") is None or not (FOLDER / "node_modules").is_dir(),
-    reason="needs Node.js, and servers from npm in the folder that HILUM_TEST_NPM names",
+    reason="needs Node.js, and servers from npm in the folder that NPM_SERVERS names",
 )
 
 
@@ -21,7 +21,7 @@ def program(package: str) -> list[str]:
     """Give what starts a package's program; skips the test where it is not installed."""
     folder = FOLDER / "node_modules" / package
     if not folder.is_dir():
-        pytest.skip(f"needs npm's {package} in the folder that HILUM_TEST_NPM names (npm install --prefix FOLDER)")
+        pytest.skip(f"needs npm's {package} in the folder that NPM_SERVERS names (npm install --prefix FOLDER)")
     bins = json.loads((folder / "package.json").read_text())["bin"]
     return ["node", str(folder / (bins if isinstance(bins, str) else next(iter(bins.values()))))]
 

@@ -296,6 +296,18 @@ async def test_an_unknown_server_delays_no_prompt_and_its_tools_come_late(server
         assert kit.of(CallDone)[0].result.text == '{"call": "1"}'
 
 
+async def test_who_looks_for_tools_waits_for_a_server_that_is_being_started(servers: Opened) -> None:
+    answers = [
+        use("find_tools", query="echo"), use("call_tool", name="plain__echo", arguments={"call": "1"}), say("so")
+    ]  # fmt: skip
+    described = {"plain": plain("slow-list=0.5"), "gone": {"command": "no-such-program-at-all"}}
+    async with servers(described, answers=answers) as kit:
+        await kit.run("echo 1")
+        found, echoed = [event.result for event in kit.of(CallDone)]
+        assert found.text.startswith("plain__echo: ")
+        assert echoed.text == '{"call": "1"}'
+
+
 async def test_definitions_beyond_the_threshold_are_found_not_listed(servers: Opened) -> None:
     described = {"small": plain(), "large": plain("tools=300")}
     async with servers(described) as kit:
