@@ -62,7 +62,9 @@ async def web_search(session: Session, query: Query) -> Output:
         f"{number}. {each.title}\n   {each.url}\n   {each.snippet}".rstrip() for number, each in enumerate(found, 1)
     ]
     data = {"results": [msgspec.to_builtins(each) for each in found], "by": by}
-    return Output(f"{len(found)} {'result' if len(found) == 1 else 'results'} of {by}:\n\n" + "\n".join(lines), data=data)
+    return Output(
+        f"{len(found)} {'result' if len(found) == 1 else 'results'} of {by}:\n\n" + "\n".join(lines), data=data
+    )
 
 
 class Searcher:
