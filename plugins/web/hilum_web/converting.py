@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
@@ -17,6 +17,8 @@ from hilum import ToolError, errors
 from hilum_web.failures import site
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
     from hilum import Process, Processes
 
     from hilum_web.fetching import Page
@@ -80,20 +82,24 @@ async def readable(
     return made
 
 
+async def results(processes: Processes, body: bytes, content_type: str) -> dict[str, Any]:
+    """Read a search engine's page of results.
+
+    Returns:
+        ``results``, rows of title, address and extract; ``robot``, whether it takes us for one; or ``error``.
+    """
+    async with _reader(processes, {"kind": "results", "type": content_type}, body) as read:
+        return await read()
+
+
 async def _convert(
     processes: Processes, page: Page, kind: str, fragment: str, made: Text, start: int, limit: int
 ) -> None:
-    request = {
-        "kind": kind, "url": page.url, "type": page.content_type, "fragment": fragment, "packages": _packages(),
-    }  # fmt: skip
-    argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _START, _FOLDER]
-    why, parts = "", []
-    async with processes.open(argv, stdin=True, grace=0) as process, trio.open_nursery() as nursery:
-        nursery.start_soon(_feed, process, json.dumps(request).encode() + b"\n", page.body)
-        size = 0
-        lines = _Lines(process)
-        while line := await lines.next():
-            frame = msgspec.json.decode(line)
+    why, parts, size = "", [], 0
+    request = {"kind": kind, "url": page.url, "type": page.content_type, "fragment": fragment}
+    async with _reader(processes, request, page.body) as read:
+        while not (why or made.whole):
+            frame = await read()
             why = frame.get("error", "")
             made.title = frame.get("title", made.title)
             made.whole = frame.get("end", False)
@@ -103,12 +109,8 @@ async def _convert(
                 parts.append(text)
                 size += len(text)
             found = made.at >= 0 or not fragment or size >= FIND
-            if why or made.whole or size > MOST or (found and size > (start or max(made.at, 0)) + limit):
+            if size > MOST or (found and size > (start or max(made.at, 0)) + limit):
                 break
-        else:
-            code = await process.wait()
-            why = f"what reads it ended ({f'signal {-code}' if code < 0 else f'exit code {code}'})"
-        nursery.cancel_scope.cancel()
     made.text = "".join(parts)
     if made.whole or size > MOST:
         made.text, made.whole = made.text.rstrip() + "\n" if made.text.strip() else "", True
@@ -116,6 +118,27 @@ async def _convert(
         what = "PDF" if kind == "pdf" else "page"
         raise ToolError(f"The {what} of {site(page.url)} cannot be read: {why.rstrip('.')}.", code=errors.E_CONTENT,
                         hint="Use another source.")  # fmt: skip
+
+
+@asynccontextmanager
+async def _reader(
+    processes: Processes, request: dict[str, str], body: bytes
+) -> AsyncIterator[Callable[[], Awaitable[dict[str, Any]]]]:
+    """Give a page to a process of its own; what it answers is read frame by frame, the last one has ``end`` or ``error``."""
+    argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _START, _FOLDER]
+    async with processes.open(argv, stdin=True, grace=0) as process, trio.open_nursery() as nursery:
+        nursery.start_soon(_feed, process, json.dumps({**request, "packages": _packages()}).encode() + b"\n", body)
+        lines = _Lines(process)
+
+        async def read() -> dict[str, Any]:
+            if line := await lines.next():
+                frame: dict[str, Any] = msgspec.json.decode(line)
+                return frame
+            code = await process.wait()
+            return {"error": f"what reads it ended ({f'signal {-code}' if code < 0 else f'exit code {code}'})"}
+
+        yield read
+        nursery.cancel_scope.cancel()
 
 
 async def _feed(process: Process, *parts: bytes) -> None:

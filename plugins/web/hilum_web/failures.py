@@ -29,7 +29,7 @@ def failure(error: Exception, url: str, seconds: float) -> ToolError:
         if error.listable:
             hint = "The user can list a host of their own network in web.hosts."
         elif isinstance(error, UrlUnread):
-            hint = "Write the address plainly."
+            why, hint = f"{why[:1].lower()}{why[1:]}", "Write the address plainly."
         return ToolError(f"{url[:300]} is not fetched: {why}.", code=errors.E_ADDRESS, hint=hint)
     if isinstance(error, httpx.TimeoutException):
         return ToolError(

@@ -114,6 +114,6 @@ def _plain(page: Page, kind: str) -> str:
     if kind.endswith("json") and "\n" not in text[:2_000] and len(text) < 5_000_000:
         try:
             return msgspec.json.format(text.encode(), indent=1).decode()  # one long line is hard to read on in
-        except (msgspec.DecodeError, UnicodeError):
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             pass
     return text

@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 import re
 import time
+import unicodedata
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import trio
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     import httpx
+    from hilum import Processes
 
     from hilum_web.settings import WebSettings
 
@@ -53,14 +55,16 @@ async def web_search(session: Session, query: Query) -> Output:
     web = session.half(Web)
     if web is None:
         raise ToolError("The plugin hilum-web is not open in this session.", code=errors.E_PLUGIN)
-    found, by = await web.searcher.search(" ".join(query.split()))
+    found, by = await web.searcher.search(session.processes, " ".join(query.split()))
     if not found:
         return Output(f"{by} found nothing for {query!r}. Try fewer or other words.", data={"results": [], "by": by})
     lines = [
         f"{number}. {each.title}\n   {each.url}\n   {each.snippet}".rstrip() for number, each in enumerate(found, 1)
     ]
     data = {"results": [msgspec.to_builtins(each) for each in found], "by": by}
-    return Output(f"Results of {by}:\n\n" + "\n".join(lines), data=data)
+    return Output(
+        f"{len(found)} {'result' if len(found) == 1 else 'results'} of {by}:\n\n" + "\n".join(lines), data=data
+    )
 
 
 class Searcher:
@@ -80,8 +84,12 @@ class Searcher:
         if self._client is not None:
             await self._client.aclose()
 
-    async def search(self, query: str) -> tuple[list[Result], str]:
+    async def search(self, processes: Processes, query: str) -> tuple[list[Result], str]:
         """Ask one provider after another; gives what the first that answers found, and its name.
+
+        Args:
+            processes: The session's: a page of results is read in one of its own.
+            query: What is searched for.
 
         Raises:
             ToolError: None answered, or none is set up; says why of each.
@@ -91,7 +99,7 @@ class Searcher:
             return found, by
         failed: list[str] = []
         empty = ""
-        for name, ask in self._providers():
+        for name, ask in self._providers(processes):
             try:
                 with trio.fail_after(EACH):
                     found = _cleaned(await ask(query))
@@ -115,12 +123,12 @@ class Searcher:
         raise ToolError(f"No search was possible. {' '.join(failed)}", code=errors.E_UNREACHABLE,
                         hint="Use web_fetch where you know an address, or go on with what you know.")  # fmt: skip
 
-    def _providers(self) -> Iterable[tuple[str, Callable[[str], Awaitable[list[Result]]]]]:
+    def _providers(self, processes: Processes) -> Iterable[tuple[str, Callable[[str], Awaitable[list[Result]]]]]:
         settings = self._settings
         if settings.searxng_url:
             yield "SearXNG", self._searxng
         if settings.duckduckgo:
-            yield "DuckDuckGo", self._duckduckgo
+            yield "DuckDuckGo", partial(self._duckduckgo, processes)
             yield "DuckDuckGo's instant answers", self._instant
         if settings.google_api_key and settings.google_cx:
             yield "Google", self._google
@@ -130,12 +138,17 @@ class Searcher:
         data = await self._json(url, {"q": query, "format": "json"}, "its settings must allow the format json")
         return [_result(each, "title", "url", "content") for each in _list(data, "results")]
 
-    async def _duckduckgo(self, query: str) -> list[Result]:
+    async def _duckduckgo(self, processes: Processes, query: str) -> list[Result]:
         url = self._settings.duckduckgo_url
         body, kind = await self._get("POST", url, data={"q": query, "kl": ""})
-        from hilum_web.reader.charsets import decode
+        from hilum_web.converting import results
 
-        return await trio.to_thread.run_sync(_read_duckduckgo, decode(body, kind), site(url))
+        read = await results(processes, body, kind)
+        if why := read.get("error"):
+            raise ToolError(f"the page of {site(url)} cannot be read: {why}.", code=errors.E_CONTENT)
+        if read["robot"]:
+            raise ToolError(f"{site(url)} takes us for a robot just now.", code=errors.E_DENIED)
+        return [Result(*row) for row in read["results"]]
 
     async def _instant(self, query: str) -> list[Result]:
         params = {"q": query, "format": "json", "no_html": "1", "no_redirect": "1", "skip_disambig": "1"}
@@ -159,7 +172,7 @@ class Searcher:
         body, _ = await self._get("GET", url, params=params)
         try:
             data = msgspec.json.decode(body)
-        except (msgspec.DecodeError, UnicodeError):
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             raise ToolError(
                 f"{site(url)} did not answer with JSON{f': {hint}' if hint else ''}.", code=errors.E_CONTENT
             ) from None
@@ -191,7 +204,7 @@ class Searcher:
 def _reason(body: bytes) -> str:
     try:
         error = msgspec.json.decode(body).get("error")
-    except (msgspec.DecodeError, UnicodeError, AttributeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError, AttributeError):
         return ""
     text = error.get("message") if isinstance(error, dict) else error
     return f": {text[:200].rstrip('.')}" if isinstance(text, str) and text else ""
@@ -211,7 +224,7 @@ def _cleaned(found: list[Result]) -> list[Result]:
     clean: dict[str, Result] = {}
     for each in found:
         url = each.url.strip()
-        if not url.startswith(("http://", "https://")) or len(url) > 2_000 or re.search(r"[\x00-\x20]", url):
+        if not url.startswith(("http://", "https://")) or len(url) > 2_000 or " " in url or not url.isprintable():
             continue
         clean.setdefault(url, Result(_plain(each.title, TITLE) or url, url, _plain(each.snippet, SNIPPET)))
         if len(clean) == RESULTS:
@@ -221,28 +234,5 @@ def _cleaned(found: list[Result]) -> list[Result]:
 
 def _plain(text: str, most: int) -> str:
     text = " ".join(html.unescape(re.sub(r"</?[A-Za-z][^<>]{0,300}>", "", text[: most * 8])).split())
+    text = "".join(each for each in text if unicodedata.category(each) not in ("Cc", "Cf", "Cs"))  # nobody sees them
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
-
-
-def _read_duckduckgo(page: str, host: str) -> list[Result]:
-    """Read DuckDuckGo's plain page of results. Blocks."""
-    from selectolax.lexbor import LexborHTMLParser
-
-    tree = LexborHTMLParser(page)
-    found = []
-    for each in tree.css(".result"):
-        link = each.css_first("a.result__a")
-        if link is None or "result--ad" in (each.attributes.get("class") or ""):
-            continue
-        snippet = each.css_first(".result__snippet")
-        found.append(Result(link.text(), _target(link.attributes.get("href") or ""), snippet.text() if snippet else ""))
-    if not found and tree.css_first(".anomaly-modal__modal, #challenge-form, .anomaly-modal") is not None:
-        raise ToolError(f"{host} takes us for a robot just now.", code=errors.E_DENIED)
-    return found
-
-
-def _target(href: str) -> str:
-    """The page that a link of DuckDuckGo leads to: it goes by way of its own address."""
-    parts = urlsplit(href)
-    inner = parse_qs(parts.query).get("uddg", [""])[0] if parts.path.startswith("/l/") else ""
-    return inner or (f"https:{href}" if href.startswith("//") else href)

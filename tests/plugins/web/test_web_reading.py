@@ -6,6 +6,7 @@ import sys
 import pytest
 import trio
 from hilum_web.fetching import Fetcher
+from hilum_web.reader import markdown
 from hilum_web.reader.markdown import Markdown
 from hilum_web.settings import WebSettings
 
@@ -44,11 +45,12 @@ async def read(site, fetch, body, **settings):
         ("<main><p>a<a href='javascript:alert(1)'>b</a><img src=/x.png>c<img src=y.png alt='A plan'></p></main>",
          "A plan", "javascript"),
         ("<main><p>seen\U000e0041\U000e0042\u202egnp.exe</p></main>", "seengnp.exe", "\U000e0041"),
+        ("<main><p>red\x1b[31m bell\x07 end\x9b</p></main>", "red[31m bell end", "\x1b"),
         ("<main><table><tr><th>a<th>b</tr><tr><td>1<td>a longer one</tr></table></main>",
          "| 1 | a longer one |", "|  "),
     ],
     ids=["pre-in-pre", "pre-in-code", "link-in-code", "lines-numbered", "code-in-cell", "heads-in-list", "head-in-summary",
-         "nav-in-main", "inner-main", "script-heavy", "tabs", "link-within", "no-links", "unseen", "narrow-table"],
+         "nav-in-main", "inner-main", "script-heavy", "tabs", "link-within", "no-links", "unseen", "terminal", "narrow-table"],
 )  # fmt: skip
 async def test_what_documentation_is_made_of_stays_what_it_is(site, fetch, body, there, gone):
     """Each as a generator of documentation writes it."""
@@ -80,11 +82,56 @@ def test_what_is_long_is_cut_where_no_block_ends(body, count):
 
 
 @pytest.mark.parametrize(
+    "frame",
+    [
+        "<main>{}</main>", "{}", "<nav>" + "<a href=/x>menu</a> " * 40 + "</nav><main><div>{}</div></main><footer>end</footer>",
+        "<article>a short one</article><main>{}</main>", "<table><tr><td>menu<td>{}</table>", "{}<main>a later one</main>",
+        "<article>" + WORDS * 9 + "</article><div>{}</div>",
+    ],
+    ids=["main", "body", "nav", "articles", "layout", "later", "early"],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "unit", ["<p>w{} and more", "w{} ", "<ul><li>w{}<ul><li>inner</ul></ul>", "<table><tr><td>w{}</table>"]
+)
+def test_the_beginning_of_a_long_page_is_read_as_the_whole_is(monkeypatch, frame, unit):
+    """Who reads on finds what follows, whether the rest had been parsed or not."""
+    monkeypatch.setattr("hilum_web.reader.markdown.PIECE", 500)
+    html = f"<html><body>{frame.format(''.join(unit.format(i) for i in range(900)))}</body></html>"
+    whole = list(Markdown(html, "https://docs.example/page").parts())
+    monkeypatch.setattr("hilum_web.reader.markdown.BEGINNING", 4_000)
+    assert list(Markdown(html, "https://docs.example/page").parts()) == whole
+    assert len(whole) > 3
+
+
+def test_of_a_long_page_no_more_is_parsed_than_is_read(monkeypatch):
+    """The first part of a page does not cost what its length does."""
+    parsed = []
+
+    def counting(html):
+        parsed.append(len(html))
+        return parser(html)
+
+    parser = markdown.LexborHTMLParser
+    monkeypatch.setattr(markdown, "LexborHTMLParser", counting)
+    html = (
+        "<html><body><main>" + "".join(f"<p>w{i} and more words</p>" for i in range(200_000)) + "</main></body></html>"
+    )
+    next(Markdown(html, "https://docs.example/page").parts())
+    assert len(html) > 4_000_000
+    assert sum(parsed) < 1_000_000
+
+
+async def test_json_nested_without_end_is_text(site, fetch):
+    result = await fetch(site.page("/x.json", "[" * 200_000, "application/json"))
+    assert result.code == ""
+
+
+@pytest.mark.parametrize(
     "unit", ["<ul><li>", "<p>x<sup><sub><code><del>", "<div a=b><dl><dd>"], ids=["ul", "sup", "dl"]
 )
 async def test_a_page_nested_without_end_is_given_up(site, fetch, unit):
     """It would keep a parser busy for minutes; meanwhile the loop is free."""
-    url = site.page("/page", "<main>" + unit * 60_000)
+    url = site.page("/page", "<main>" + unit * 45_000)
     result = await fetch(url, timeout=1.0, robots=False)
     assert result.code == "E_TIMEOUT"
     assert site.host in result.text

@@ -1,5 +1,8 @@
 """``web_search`` over the formats of its providers, against a server on loopback that speaks them."""
 
+import gzip
+import threading
+
 import pytest
 
 DUCK = """<html><body><div class="result result--ad"><a class="result__a" href="https://ad.example">Ad</a></div>
@@ -52,7 +55,7 @@ async def test_each_provider_falls_through_to_the_next(site, search):
     site.json("/instant", {"RelatedTopics": []})
     site.json("/customsearch/v1", {"items": [{"title": "G", "link": "https://g.example", "snippet": "found"}]})
     result = await search(searxng_url=site.url, google_api_key="k", google_cx="c")
-    assert "Results of Google" in result.text
+    assert "1 result of Google" in result.text
     assert "https://g.example" in result.text
     [asked] = [path for path, _, _ in site.asked if path.startswith("/customsearch")]
     assert "key=k&cx=c&q=trio+cancel+scope" in asked
@@ -91,6 +94,74 @@ async def test_with_no_provider_it_says_how(search):
     result = await search(duckduckgo=False)
     assert result.code == "E_NOT_CONFIGURED"
     assert "web.searxng_url" in result.text
+
+
+@pytest.mark.parametrize("last", [True, False], ids=["one-answers", "none-answers"])
+async def test_who_fails_below_http_is_passed_over_and_named(site, search, monkeypatch, last):
+    """TLS that fails, a bomb, no answer in time: none of them ends the search."""
+    monkeypatch.setattr("hilum_web.searching.EACH", 0.5)
+    over = threading.Event()
+    site.page("/html/", gzip.compress(b"x" * 5_000_000), content_encoding="gzip")
+    site.pages["/instant"] = lambda handler: over.wait(20)
+    item = {"title": "G", "link": "https://g.example", "snippet": "found"}
+    site.json("/customsearch/v1", {"items": [item]} if last else {}, 200 if last else 500)
+    result = await search(searxng_url=site.url.replace("http:", "https:"), google_api_key="k", google_cx="c")
+    over.set()
+    if last:
+        assert "1 result of Google" in result.text
+        return
+    assert result.code == "E_UNREACHABLE"
+    for each in (
+        f"SearXNG: {site.host} cannot be trusted", f"DuckDuckGo: What {site.host} sends is larger than 4 MB",
+        "DuckDuckGo's instant answers did not answer within 0.5 s", f"Google: {site.host} answered 500",
+    ):  # fmt: skip
+        assert each in result.text
+
+
+async def test_a_page_of_results_that_keeps_a_parser_busy_is_given_up(site, search, monkeypatch):
+    """It is read in a process that is ended: in a thread it would hold the loop for minutes."""
+    monkeypatch.setattr("hilum_web.searching.EACH", 1.0)
+    site.page("/html/", '<div class="result">' + "<ul><li>" * 60_000)
+    site.json("/instant", {"Heading": "T", "AbstractURL": "https://trio.example", "AbstractText": "A library"})
+    result = await search()
+    assert [each["url"] for each in result.data["results"]] == ["https://trio.example"]
+
+
+async def test_what_reads_the_results_may_die(site, search, monkeypatch):
+    monkeypatch.setattr("hilum_web.converting._START", "import os; os.kill(os.getpid(), 9)")
+    site.page("/html/", DUCK)
+    result = await search()
+    assert result.code == "E_UNREACHABLE"
+    assert f"DuckDuckGo: the page of {site.host} cannot be read: what reads it ended (signal 9)." in result.text
+
+
+@pytest.mark.parametrize("provider", ["searxng", "duckduckgo"])
+async def test_a_result_stays_in_its_row(site, search, provider):
+    """Nothing in it ends the line, moves the cursor, turns the direction, or is there unseen."""
+    bad = "a\x1b[2J\x07b\u2028c\x85d\r\n\n6. e\u202ef\U000e0041\u200bg&#10;h"
+    if provider == "searxng":
+        rows = [
+            {"title": bad, "url": "https://a.example/", "content": bad},
+            {"title": "x", "url": "https://b.example/\u2028\u202ex"}, {"title": "x", "url": "https://c.example/\x85x"},
+        ]  # fmt: skip
+        site.json("/search", {"results": rows})
+        result = await search(searxng_url=site.url)
+    else:
+        page = f'<div class="result"><a class="result__a" href="https://a.example/">{bad}</a>'
+        site.page("/html/", f'{page}<a class="result__snippet">{bad}</a></div>')
+        result = await search()
+    assert len(result.data["results"]) == 1
+    lines = result.text.splitlines()
+    assert len(lines) == 5
+    assert lines[2] == "1. a[2Jb c d 6. efg h"
+    assert lines[4] == "   a[2Jb c d 6. efg h"
+
+
+async def test_an_answer_nested_without_end_is_no_answer(site, search):
+    site.page("/search", "[" * 200_000 + "]" * 200_000, "application/json")
+    site.page("/html/", DUCK)
+    result = await search(searxng_url=site.url)
+    assert "2 results of DuckDuckGo" in result.text
 
 
 async def test_odd_answers_are_survived(site, search):

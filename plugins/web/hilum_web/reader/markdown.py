@@ -8,8 +8,10 @@ interpreter's lock: this runs in a process of its own (``worker``), and imports 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 from urllib.parse import urldefrag, urljoin
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -18,6 +20,11 @@ PIECE = 60_000
 DEEPEST = 60
 LONGEST_LINK = 1_000
 SAMPLED = 1_000
+CANDIDATES = 200
+# Characters of a long page that are parsed first.
+BEGINNING = 600_000
+# Of a table that is cut, how many rows tell whether it is one of data or of layout.
+ROWS = 50
 _NOISE = "script, style, noscript, template, iframe, object, embed, svg, canvas, link, meta, dialog"
 # What stands round the content of pages, by its meaning and by the names that generators of documentation give it.
 _AROUND = (
@@ -47,8 +54,9 @@ _BLOCKS = frozenset(
 )
 _WRAPPED = frozenset("ul ol dl blockquote pre li dd".split())
 _MARK = "\u2060hilum\u2060"
-# Characters that nobody sees: of Unicode's tags, in which texts for models alone are hidden, and the turning of directions.
-_UNSEEN = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]")
+# Characters that nobody sees: of Unicode's tags, in which texts for models alone are hidden, the turning of directions,
+# and what steers a terminal.
+_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]")
 
 
 class Markdown:
@@ -64,55 +72,133 @@ class Markdown:
     """
 
     def __init__(self, html: str, url: str, fragment: str = "") -> None:
-        self.url = urldefrag(url)[0]
-        self._tree = tree = LexborHTMLParser(html)  # its nodes live as long as it does
+        self.url, self._html, self._fragment = urldefrag(url)[0], html, fragment
+        # Where a page is long, its beginning says what its main content is; only who reads far needs the rest.
+        cut = html.rfind("<", 0, BEGINNING) if len(html) > 1.5 * BEGINNING else -1
+        self._tree = tree = LexborHTMLParser(html[:cut] if cut > 0 else html)
+        self._part = cut > 0
+        self._choice = _choice(tree)
+        if self._part and not (self._choice.last and not (self._choice.number < 0 and _named(html, cut))):
+            self._tree, self._part = (tree := LexborHTMLParser(html)), False
+            self._choice = _choice(tree)
         node = tree.css_first("title")
         self.title = _UNSEEN.sub("", " ".join(node.text().split()))[:300] if node is not None else ""
         base = tree.css_first("base[href]")
         self._base = _joined(self.url, (base.attributes.get("href") or "") if base is not None else "")
-        self._pieces: Iterator[str] = iter(())
-        if tree.body is not None:
-            for each in tree.css(_NOISE):
-                if each.parent is not None:
-                    each.decompose()
-            main = _main(tree.body)
-            if re.fullmatch(r"[\w.:%-]{1,200}", fragment):
-                found = tree.css_first(f'[id="{fragment}"], a[name="{fragment}"]')
-                if found is not None:
-                    found.insert_before(_MARK)
-            self._pieces = _pieces(main)
 
     def parts(self) -> Iterator[tuple[str, int]]:
         """Convert piece by piece; with each text, where in it the wanted element begins, or -1."""
-        for piece in self._pieces:
-            text = _converted(_ordered(piece, self._base, self.url)).strip("\n")
-            place = text.find(_MARK)
-            if text := text.replace(_MARK, ""):
-                yield text + "\n\n", place
+        done = 0
+        if self._part:
+            for piece in _certain(self._pieces()):
+                done += 1
+                yield from self._text(piece)
+            self._tree = LexborHTMLParser(self._html)
+            _quiet(self._tree)
+        for piece in islice(self._pieces(), done, None):
+            yield from self._text(piece)
+
+    def _pieces(self) -> Iterator[str]:
+        tree = self._tree  # its nodes live as long as it does
+        if tree.body is None:
+            return
+        main = _main(tree.body, self._choice)
+        if re.fullmatch(r"[\w.:%-]{1,200}", self._fragment):
+            found = tree.css_first(f'[id="{self._fragment}"], a[name="{self._fragment}"]')
+            if found is not None:
+                found.insert_before(_MARK)
+        yield from _pieces(main)
+
+    def _text(self, piece: str) -> Iterator[tuple[str, int]]:
+        text = _converted(_ordered(piece, self._base, self.url)).strip("\n")
+        place = text.find(_MARK)
+        if text := text.replace(_MARK, ""):
+            yield text + "\n\n", place
 
 
-def _main(body: LexborNode) -> LexborNode:
+def _certain(pieces: Iterator[str]) -> Iterator[str]:
+    """Of the pieces of a page's beginning, give those that are the same when the rest is there."""
+    held: deque[str] = deque()
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        while size - len(held[0]) > PIECE:
+            size -= len(held[0])
+            yield held.popleft()
+
+
+def _named(html: str, start: int) -> bool:
+    """Whether a main content may be named after a place."""
+    return any(html.find(each, start) >= 0 for each in ("<main", "<article", 'role="main"'))
+
+
+def _quiet(tree: LexborHTMLParser) -> None:
+    """Take out what is no text."""
+    for each in tree.css(_NOISE):
+        if each.parent is not None and each.tag != "body":
+            each.decompose()
+
+
+def _choice(tree: LexborHTMLParser) -> _Choice:
+    _quiet(tree)
+    return _choose(tree.body) if tree.body is not None else _Choice(-1, 0, True)
+
+
+class _Choice(NamedTuple):
+    """Where the main content is.
+
+    Args:
+        number: Which of what ``_MAIN`` selects, in the order of the page; -1 for its body.
+        words: How many characters of text it has.
+        last: Whether it lasts until the end of what was parsed.
+    """
+
+    number: int
+    words: int
+    last: bool
+
+
+def _choose(body: LexborNode) -> _Choice:
     """Find the main content: a part that says it is, where it holds a fair share of the words; else the body less its frame.
 
     Of parts inside each other the inner one is taken that still has nearly all that is said outside of links.
     """
     whole = _words(body)
-    counted = sorted(((_words(node), node) for node in body.css(_MAIN)[:200]), key=lambda each: -each[0])
-    best, best_words = (counted[0][1], counted[0][0]) if counted else (None, 0)
-    if best is not None and (best_words >= max(whole * 0.2, 20) or _prose(best) >= 0.4 * max(_prose(body), 50)):
-        said = _prose(best) if len(counted) > 1 else 0
-        for words, node in counted[1:]:
-            if words < said * 0.85:
-                break
-            if _prose(node) >= said * 0.85 and _below(node, best):
-                best = node
-    else:
-        best = body
-    limit = _words(best) * 0.5
+    nodes = body.css(_MAIN)[:CANDIDATES]
+    counted = sorted(((_words(node), number) for number, node in enumerate(nodes)), key=lambda each: -each[0])
+    if not counted:
+        return _Choice(-1, whole, True)
+    words, best = counted[0]
+    if words < max(whole * 0.2, 20) and _prose(nodes[best], words) < 0.4 * max(_prose(body, whole), 50):
+        return _Choice(-1, whole, False)
+    said = _prose(nodes[best], words) if len(counted) > 1 else 0
+    for inner, number in counted[1:]:
+        if inner < said * 0.85:
+            break
+        if _prose(nodes[number], inner) >= said * 0.85 and _below(nodes[number], nodes[best]):
+            best, words = number, inner
+    return _Choice(best, words, _lasts(nodes[best], body))
+
+
+def _lasts(node: LexborNode, body: LexborNode) -> bool:
+    """Whether nothing stands after a node."""
+    each: LexborNode | None = node
+    for _ in range(DEEPEST):
+        if each is None or each.mem_id == body.mem_id or each.next is not None:
+            break
+        each = each.parent
+    return each is not None and each.mem_id == body.mem_id
+
+
+def _main(body: LexborNode, choice: _Choice) -> LexborNode:
+    """Give the main content as it was chosen, less what is round it."""
+    best = body if choice.number < 0 else body.css(_MAIN)[choice.number]
     for node in best.css(_AROUND):
         if node.parent is None or node.mem_id == best.mem_id:
             continue
-        if _words(node) < limit or not _prose(node):
+        words = _words(node)
+        if words < choice.words * 0.5 or not _prose(node, words):
             node.decompose()
     return best
 
@@ -121,11 +207,11 @@ def _words(node: LexborNode) -> int:
     return len(node.text(deep=True))
 
 
-def _prose(node: LexborNode) -> int:
+def _prose(node: LexborNode, words: int) -> int:
     """Count the characters outside of links; of very many links, from every so many."""
     links = node.css("a")
     step = len(links) // SAMPLED + 1
-    return _words(node) - step * sum(_words(each) for each in links[::step])
+    return words - step * sum(_words(each) for each in links[::step])
 
 
 def _below(node: LexborNode, root: LexborNode) -> bool:
@@ -149,8 +235,9 @@ def _pieces(node: LexborNode, before: str = "", after: str = "", depth: int = 0)
     gathered: list[str] = []
     size = 0
     for child in node.iter(include_text=True):
-        html = child.html or ""
-        if len(html) > PIECE:
+        long = _long(child)
+        html = "" if long and child.tag in _OPEN and depth < DEEPEST else child.html or ""
+        if long or len(html) > PIECE:
             yield from _whole(gathered, before, after)
             gathered, size = [], 0
             if child.tag == "-text":
@@ -162,20 +249,36 @@ def _pieces(node: LexborNode, before: str = "", after: str = "", depth: int = 0)
                 continue
         gathered.append(html)
         size += len(html)
-        if size > PIECE and (child.tag in _BLOCKS or size > 2 * PIECE):
+        if size > PIECE and (child.tag in _BLOCKS or size > 1.25 * PIECE):
             yield from _whole(gathered, before, after)
             gathered, size = [], 0
     yield from _whole(gathered, before, after)
 
 
+def _long(node: LexborNode) -> bool:
+    """Whether the HTML of a node is surely longer than a piece; to write all of it only to know would cost more."""
+    size = 0
+    for each in node.traverse(include_text=True):
+        tag = each.tag or ""
+        size += len(each.text_content or "") if tag == "-text" else 2 * len(tag) + 5
+        if size > PIECE:
+            return True
+    return False
+
+
 def _around(node: LexborNode, before: str, after: str) -> tuple[str, str]:
     """Give the tags round the pieces of a node."""
-    if node.tag == "table" and not any(len(each.html or "") > PIECE for each in node.css("tr")):
-        head = node.css_first("thead")
+    if node.tag == "table":
+        rows = (each for each in node.traverse() if each.tag == "tr")
+        if any(_long(each) for each in islice(rows, ROWS)):
+            return before, after
+        head = next((each for each in node.iter() if each.tag == "thead"), None)
         columns = (head.html or "") if head is not None else ""
         if head is not None:
             head.decompose()
         return f"{before}<table>{columns}", f"</table>{after}"
+    if node.tag == "tr" and after.startswith("</table>"):  # too long for a row of a table
+        return before[: before.rindex("<table>")], after.removeprefix("</table>")
     if node.tag in _WRAPPED:
         return f"{before}<{node.tag}>", f"</{node.tag}>{after}"
     return before, after

@@ -1,10 +1,11 @@
-"""The process that makes one page readable: a line of JSON and the page on standard input, lines of JSON on standard output.
+"""The process that reads one page: a line of JSON and the page on standard input, lines of JSON on standard output.
 
 Whoever writes a page may make it so that reading it takes hours, or all memory: this process has limits, and is ended.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections.abc import Iterator
@@ -21,12 +22,15 @@ def main() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    gc.disable()  # nothing here is in a circle, and there are many nodes
     request = json.loads(sys.stdin.buffer.readline())
     sys.path += request["packages"]
     body = sys.stdin.buffer.read()
     try:
-        parts = _pdf(body) if request["kind"] == "pdf" else _html(body, request)
-        for text, at in parts:
+        if request["kind"] == "results":
+            _results(body, request)
+            return
+        for text, at in _pdf(body) if request["kind"] == "pdf" else _html(body, request):
             for start in range(0, len(text), CHUNK):
                 within = at - start if start <= at < start + CHUNK else -1
                 _say(text=text[start : start + CHUNK], at=within)
@@ -51,6 +55,14 @@ def _html(body: bytes, request: dict[str, str]) -> Iterator[tuple[str, int]]:
     page = Markdown(decode(body, request["type"]), request["url"], request["fragment"])
     _say(title=page.title)
     yield from page.parts()
+
+
+def _results(body: bytes, request: dict[str, str]) -> None:
+    from .charsets import decode
+    from .results import duckduckgo
+
+    found, robot = duckduckgo(decode(body, request["type"]))
+    _say(results=found, robot=robot, end=True)
 
 
 def _pdf(body: bytes) -> Iterator[tuple[str, int]]:
