@@ -24,6 +24,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import hilum
 import hilum_mcp
 import trio
 from hilum.testing import Bench, open_bench, say
@@ -69,7 +70,7 @@ async def work(kit: Bench, folder: Path, chance: random.Random, calls: list[str]
                 await half.clients[name].connection.use(
                     lambda client: client.call_tool(tool, {"path": str(folder / "end"), "call": "1"})
                 )
-            except Exception:
+            except hilum.HilumError:
                 pass
 
     async with trio.open_nursery() as nursery:
@@ -132,7 +133,7 @@ async def main():
                     await client.connection.use(lambda c: c.call_tool("daemon", {}))
                     await client.connection.use(lambda c: c.call_tool("children", {}))
                     await client.connection.use(lambda c: c.call_tool("hang", {"path": folder + "/end"}))
-                except Exception:
+                except hilum.HilumError:
                     pass
             for client in clients:
                 nursery.start_soon(call, client)
