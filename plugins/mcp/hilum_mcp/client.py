@@ -239,9 +239,13 @@ class ServerClient:
         except (ToolError, trio.Cancelled):
             raise
         except Exception as error:
-            from hilum_mcp.errors import NO_STATUS, reason_of
+            from hilum_mcp.errors import LESS, NO_STATUS, reason_of, too_large
+            from hilum_mcp.stdio import LONGEST_LINE
 
             why = reason_of(error)
+            if too_large(why):
+                message = f"The MCP server {self.name} answers {what} with more than {LONGEST_LINE >> 20} MB."
+                raise ToolError(message, code=errors.E_TOO_LARGE, hint=LESS) from None
             if why.startswith(NO_STATUS) and self.connection.refused:
                 why = self.connection.refused
             message = f"The MCP server {self.name} refuses {what}: {why}"

@@ -21,6 +21,7 @@ import attrs
 import trio
 from hilum import HilumError
 
+from hilum_mcp.errors import TOO_LARGE
 from hilum_mcp.log import Log
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class _Pipes:
             self.held.clear()
         self.held += rest
         if len(self.held) > LONGEST_LINE:
-            raise Broken(f"It wrote a line of more than {LONGEST_LINE >> 20} MB.")
+            raise Broken(TOO_LARGE.format(LONGEST_LINE >> 20))
         return whole
 
     def _message(self, data: bytes) -> Any:

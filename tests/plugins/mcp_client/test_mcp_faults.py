@@ -148,13 +148,19 @@ async def test_noise_on_stdout_is_skipped_and_stderr_kept_in_the_log(servers: Op
 
 
 @pytest.mark.parametrize(
-    ("tool", "why"), [("flood", "what is no message of the protocol"), ("huge", "a line of more than 32 MB")]
+    ("tool", "code", "why"),
+    [
+        ("flood", "E_SERVER", "what is no message of the protocol"),
+        ("huge", "E_TOO_LARGE", "The MCP server plain died during the call. It sent an answer of more than 32 MB."),
+    ],
 )
-async def test_a_flood_ends_the_server_and_nothing_else(servers: Opened, tmp_path: Path, tool: str, why: str) -> None:
+async def test_a_flood_ends_the_server_and_nothing_else(
+    servers: Opened, tmp_path: Path, tool: str, code: str, why: str
+) -> None:
     async with servers({"plain": plain(f"count={tmp_path}/count")}) as kit:
         await known(kit)
         flooded = await kit.call(f"plain__{tool}")
-        assert flooded.code == "E_SERVER"
+        assert flooded.code == code
         assert why in flooded.text
         assert (await kit.call("plain__echo", call="1")).text == '{"call": "1"}'
     assert await gone(server_pids(tmp_path / "count"))
