@@ -29,6 +29,9 @@ TOGETHER = 0.1
 OFTEN = 0.2
 """Seconds between two signs of progress that are shown."""
 
+MOST_PROPOSALS, LONGEST_PROPOSAL = 20, 80
+"""What of a server's proposals for an argument is shown."""
+
 
 class ServerClient:
     """A server of a session. What talks to it is imported and made at its first use: most servers of most sessions have none.
@@ -161,11 +164,18 @@ class ServerClient:
                 requests.changed = trio.Event()
                 new = await listing.ask(client)
                 if new != self.offer:
+                    if self._is_more(new):
+                        await trio.to_thread.run_sync(offer.keep, self.brief.digest, new)
                     self.take(new)
-                    await trio.to_thread.run_sync(offer.keep, self.brief.digest, new)
                     self._changed(self, True)
                 await requests.changed.wait()
                 await trio.sleep(TOGETHER)
+
+    def _is_more(self, new: Offer) -> bool:
+        """Whether an offer is worth keeping: not where only tools are missing that servers offer to who can ask a user."""
+        if self.session.kind != "headless" or self.offer is None:
+            return True
+        return not {tool.name for tool in new.tools} < {tool.name for tool in self.offer.tools}
 
     async def _listen(self, client: Client) -> None:
         """Hear of changes where the protocol has a stream for that; else they come as notifications."""
@@ -317,6 +327,35 @@ class ServerClient:
             text = "\n".join([*texts, *("[an image: not shown]" for _ in images)])
             parts.append(text if message.role == "user" else f"[{message.role}]\n{text}")
         return "\n\n".join(parts)
+
+    async def proposals(self, prompt: str, argument: str, given: dict[str, str]) -> list[str]:
+        """Give what the server proposes for an argument of a prompt, none where it proposes nothing.
+
+        Args:
+            prompt: The prompt.
+            argument: Its argument.
+            given: Arguments that are known, which may narrow it.
+
+        Raises:
+            ToolError: The server is down.
+        """
+        from mcp_types import PromptReference
+
+        from hilum_mcp.listing import text
+        from hilum_mcp.parsing import whole
+
+        reference, context = PromptReference(type="ref/prompt", name=prompt), whole(given)
+
+        async def ask(client: Client) -> list[str]:
+            if client.server_capabilities.completions is None:
+                return []
+            found = await client.complete(reference, {"name": argument, "value": ""}, context or None)
+            return [
+                text(each.replace("\n", " "), LONGEST_PROPOSAL) for each in found.completion.values[:MOST_PROPOSALS]
+            ]
+
+        proposed: list[str] = await self._limited(ask, f"proposals for {argument}")
+        return proposed
 
     async def _limited(self, job: Any, what: str) -> Any:
         limit = self.brief.call_seconds or self.settings.call_seconds

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 
 class Meant(NamedTuple):
-    """What a command means: which prompt, with what; or what is wrong with it."""
+    """What a command means: which prompt, with what; or what is wrong with it, and what is missing."""
 
     client: ServerClient
     prompt: str
     arguments: dict[str, str]
     problem: str = ""
+    missing: tuple[str, ...] = ()
 
 
 def command(text: str, known: Known) -> Meant | None:
@@ -58,7 +59,8 @@ def _with_arguments(client: ServerClient, prompt: Prompted, rest: str) -> Meant:
             return Meant(client, prompt.name, {}, f"It takes less. {usage(client, prompt)}")
     found |= dict(zip(free, plain, strict=False))
     if missing := [a.name for a in prompt.arguments if a.required and a.name not in found]:
-        return Meant(client, prompt.name, {}, f"It needs {', '.join(missing)}. {usage(client, prompt)}")
+        said = f"It needs {', '.join(missing)}. {usage(client, prompt)}"
+        return Meant(client, prompt.name, found, said, tuple(missing))
     return Meant(client, prompt.name, found)
 
 

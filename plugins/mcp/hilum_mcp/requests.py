@@ -70,10 +70,12 @@ class Requests:
         name: What the server is called.
         settings: As they hold for the session.
         log: The server's log.
+        able: Whether it is told of a user even where there is none: what is listed is then what a session at a terminal gets,
+            as servers offer some tools only to who can ask.
     """
 
-    def __init__(self, session: Session, name: str, settings: McpSettings, log: Log) -> None:
-        self.session, self.name, self.settings, self.log = session, name, settings, log
+    def __init__(self, session: Session, name: str, settings: McpSettings, log: Log, able: bool = False) -> None:
+        self.session, self.name, self.settings, self.log, self.able = session, name, settings, log, able
         self.changed = trio.Event()
         self._work: list[Work] = []
         self._lock = trio.Lock()
@@ -98,7 +100,7 @@ class Requests:
             "logging_callback": self._heard,
             "message_handler": self._news,
         }
-        if self._plan() is not None:
+        if self.able or self._plan() is not None:
             given["elicitation_callback"] = self._elicit
             if self.settings.sampling == "ask":
                 given["sampling_callback"] = self._sample
