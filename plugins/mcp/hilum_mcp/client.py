@@ -32,6 +32,9 @@ OFTEN = 0.2
 MOST_PROPOSALS, LONGEST_PROPOSAL = 20, 80
 """What of a server's proposals for an argument is shown."""
 
+LONGEST_PROMPT = 200_000
+"""Characters of a server's prompt, which becomes what the user says."""
+
 
 class ServerClient:
     """A server of a session. What talks to it is imported and made at its first use: most servers of most sessions have none.
@@ -282,7 +285,7 @@ class ServerClient:
         images: list[Any] = []
         for each in found.contents:
             results.resource(each, source, texts, images)
-        return Output("\n\n".join(texts), tuple(images))
+        return Output("\n\n".join(texts) or ("" if images else "It is empty."), tuple(images))
 
     async def resources(self) -> list[str]:
         """Give a line for each resource and each template of resources.
@@ -316,7 +319,7 @@ class ServerClient:
         Raises:
             ToolError: There is none, or the server is down.
         """
-        from hilum_mcp import results
+        from hilum_mcp import listing, results
         from hilum_mcp.parsing import whole
 
         arguments = whole(arguments)
@@ -326,7 +329,13 @@ class ServerClient:
             texts, images = results.contents([message.content], f"mcp {self.name}")
             text = "\n".join([*texts, *("[an image: not shown]" for _ in images)])
             parts.append(text if message.role == "user" else f"[{message.role}]\n{text}")
-        return "\n\n".join(parts)
+        whole_text = "\n\n".join(parts)
+        if len(whole_text) > LONGEST_PROMPT:
+            message = f"The prompt {name} of the MCP server {self.name} has {len(whole_text):,} characters."
+            raise ToolError(
+                message, code=errors.E_TOO_LARGE, hint=f"{LONGEST_PROMPT:,} are taken. Say in your words what to do."
+            )
+        return listing.text(whole_text, LONGEST_PROMPT)
 
     async def proposals(self, prompt: str, argument: str, given: dict[str, str]) -> list[str]:
         """Give what the server proposes for an argument of a prompt, none where it proposes nothing.

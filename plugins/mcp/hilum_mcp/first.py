@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 import trio
 
 from hilum_mcp.errors import NO_STATUS
-from hilum_mcp.stdio import LONGEST_LINE, Broken, Line
+from hilum_mcp.stdio import LONGEST_LINE, MOST_GARBAGE, Broken, Line
 
 if TYPE_CHECKING:
     import httpx2
@@ -69,7 +69,7 @@ async def _read(events: httpx2.EventSource, into: Any, line: Line, task_status: 
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
-    posted, url = False, str(events.response.url)
+    garbage, posted, url = 0, False, str(events.response.url)
     async for event in events:
         if event.event == "endpoint" and not posted:
             place, posted = urljoin(url, event.data.strip()), True
@@ -80,7 +80,9 @@ async def _read(events: httpx2.EventSource, into: Any, line: Line, task_status: 
             try:
                 message: Any = SessionMessage(jsonrpc_message_adapter.validate_json(event.data, by_name=False))
             except ValueError as error:
-                message = error
+                message, garbage = error, garbage + 1
+                if garbage > MOST_GARBAGE:
+                    raise Broken("It sends what is no message of the protocol.") from None
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 await into.send(message)
     if not posted:

@@ -31,9 +31,6 @@ MOST_NAMES = 60
 PROMPT_SECONDS = 9.0
 """Seconds a slash command waits for its server; the hook has ten."""
 
-PROPOSAL_SECONDS = 5.0
-"""Seconds that a user waits to see what an argument may be."""
-
 
 class Row(msgspec.Struct, frozen=True):
     """How a server is, for faces: ``state`` is that of its entry, or of its connection."""
@@ -288,7 +285,7 @@ class Mcp:
         client, wanted, arguments, problem, missing = meant
         if problem:
             proposed: list[str] = []
-            with trio.move_on_after(PROPOSAL_SECONDS), suppress(ToolError):
+            with trio.move_on_after(PROMPT_SECONDS), suppress(ToolError):
                 proposed = await client.proposals(wanted, missing[0], arguments) if missing else []
             more = f"\n{missing[0]}: {', '.join(proposed)}" if proposed else ""
             return Interpretation(text, reply=problem + more)

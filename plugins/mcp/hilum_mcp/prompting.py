@@ -30,10 +30,12 @@ def command(text: str, known: Known) -> Meant | None:
         text: What the user wrote.
         known: The prompts there are, each with its server.
     """
-    word, _, rest = text[1:].partition(" ")
-    for client, prompt in known:
-        if word in (f"{client.name}:{prompt.name}", f"{client.prefix}:{prompt.name}"):
-            return _with_arguments(client, prompt, rest.strip())
+    named = {
+        f"{name}:{prompt.name}": (client, prompt) for client, prompt in known for name in (client.prefix, client.name)
+    }
+    for name in sorted(named, key=len, reverse=True):  # a name may have spaces, and be the beginning of another
+        if text[1:] == name or text[1:].startswith((f"{name} ", f"{name}\n")):
+            return _with_arguments(*named[name], text[1 + len(name) :].strip())
     return None
 
 

@@ -167,6 +167,8 @@ async def test_a_form_is_asked_field_by_field(servers: Opened, era: tuple[str, .
         asked = [question for event in kit.events if (question := question_asked(event))]
         assert asked[0].question.startswith("The MCP server plain asks: Please")
         assert asked[0].options == ("red", "blue", "Decline")
+        assert "\n(2 of 4) How many" in asked[1].question
+        assert asked[2].options == ("No", "Yes", "Decline"), "Enter agrees to nothing"
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,7 @@ async def test_a_form_is_asked_field_by_field(servers: Opened, era: tuple[str, .
             "b",
         ),
         ({"type": "integer", "default": "many"}, "Leave it empty", None),
-        ({"type": "string", "enum": ["a"], "default": "z"}, "a", "a"),
+        ({"type": "string", "enum": ["a"], "default": "z"}, "Leave it empty", None),
         ({"type": "string", "default": "Decline"}, "Leave it empty", None),
     ],
 )
@@ -303,7 +305,7 @@ async def test_what_an_argument_may_be_is_shown_where_it_is_missing(servers: Ope
 async def test_a_server_that_proposes_nothing_in_time_costs_the_answer_little(
     servers: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(halves, "PROPOSAL_SECONDS", 0.1)
+    monkeypatch.setattr(halves, "PROMPT_SECONDS", 0.1)
     async with servers({"plain": plain("completes=never")}) as kit:
         await known(kit)
         reply = (await kit.session.prompt("/plain:review")).reply

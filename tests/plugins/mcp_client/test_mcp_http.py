@@ -564,6 +564,28 @@ async def test_a_flood_ends_the_call_and_nothing_else(
             assert client(kit, "web").connection.starts == 1, "the connection stays, and what the server keeps for it"
 
 
+async def test_events_of_the_first_era_that_are_no_messages(
+    servers: Opened, web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first, "MOST_GARBAGE", 50)
+    old(web)
+    real, lines = web.answers["POST"], 40
+
+    def post(handler: Any, message: dict[str, Any]) -> Any:
+        if message.get("method") == "tools/call":
+            web.streams[handler.path.rpartition("=")[2]].put("data: {}\n\ndata: null\n\nevent: x\ndata: y\n\n" * lines)
+        return real(handler, message)
+
+    async with servers({"web": {"url": web.url, "type": "sse"}}) as kit:
+        await known(kit, "web")
+        web.answers["POST"] = post
+        ended = await kit.call("web__echo", text="hello")
+        assert ended.code == "E_SERVER"
+        assert "The MCP server web died during the call. It sends what is no message of the protocol." in ended.text
+        lines = 10
+        assert (await kit.call("web__echo", text="hello")).text == "hello", "some of it does no harm"
+
+
 async def test_a_silent_answer_ends_with_the_calls_own_limit(servers: Opened, web: WebServer) -> None:
     going = threading.Event()
     async with servers(at(web), settings={"mcp.call_seconds": 0.3}) as kit:
