@@ -72,7 +72,7 @@ async def test_a_server_that_cannot_be_used_is_not_said_to_be_unknown(mcp, place
     data["mcpServers"]["bad"] = {"type": "ws", "url": "ws://x"}
     sources.user_file().write_text(json.dumps(data))
     for action in ("test", "enable", "logs"):
-        with pytest.raises(HilumError, match="server bad cannot be used.*WebSockets are no transport of MCP"):
+        with pytest.raises(HilumError, match=r"server bad cannot be used.*WebSockets are no transport of MCP"):
             await mcp(action, "bad")
 
 
