@@ -20,6 +20,9 @@ from hilum_mcp.stdio import LONGEST_LINE, MOST_GARBAGE, Broken, Line
 if TYPE_CHECKING:
     import httpx2
 
+HEARD = 5.0
+"""Seconds in which a server hears of a notice before the next message is sent."""
+
 
 @asynccontextmanager
 async def events_transport(client: httpx2.AsyncClient, url: str, line: Line) -> AsyncIterator[tuple[Any, Any]]:
@@ -91,19 +94,29 @@ async def _read(events: httpx2.EventSource, into: Any, line: Line, task_status: 
 
 
 async def _write(client: httpx2.AsyncClient, place: str, out: Any, into: Any) -> None:
-    """Post messages. None waits for the one before: a server may answer a post when its work is done."""
+    """Post messages. None waits for a request before it: a server may answer a post when its work is done.
+
+    A notice is heard first: before ``initialized`` a server may refuse whatever else is asked.
+    """
+    from mcp_types import JSONRPCNotification
+
     async with trio.open_nursery() as nursery:
         async for message in out:
-            nursery.start_soon(_post, client, place, message.message, into)
+            heard = trio.Event()
+            nursery.start_soon(_post, client, place, message.message, into, heard)
+            if isinstance(message.message, JSONRPCNotification):
+                with trio.move_on_after(HEARD):
+                    await heard.wait()
 
 
-async def _post(client: httpx2.AsyncClient, place: str, message: Any, into: Any) -> None:
+async def _post(client: httpx2.AsyncClient, place: str, message: Any, into: Any, heard: trio.Event) -> None:
     """Post a message; whose post is refused is told, since no event will answer it."""
     import anyio
     from mcp.shared.message import SessionMessage
     from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCRequest
 
     answer = await client.post(place, json=message.model_dump(by_alias=True, mode="json", exclude_unset=True))
+    heard.set()
     arrived = answer.status_code < 400 and answer.request.method == "POST"
     if not arrived and isinstance(message, JSONRPCRequest):
         error = ErrorData(code=INTERNAL_ERROR, message=NO_STATUS)

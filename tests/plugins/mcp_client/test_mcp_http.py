@@ -136,6 +136,26 @@ async def test_a_post_of_the_first_era_that_is_not_answered_holds_up_no_other(se
             going.set()
 
 
+async def test_nothing_overtakes_that_the_client_is_ready(servers: Opened, web: WebServer) -> None:
+    """Servers refuse what is asked before they have heard of it."""
+    old(web)
+    real, other, overtaken = web.answers["POST"], threading.Event(), []
+
+    def post(handler: Handler, message: dict[str, Any]) -> Any:
+        if message["method"] == "notifications/initialized":
+            overtaken.append(other.wait(0.4))
+        elif message["method"].startswith("tools/"):
+            other.set()
+        return real(handler, message)
+
+    web.answers["POST"] = post
+    async with servers(at(web, type="sse")) as kit:
+        await known(kit, "web")
+        assert (await kit.call("web__echo", text="hello")).text == "hello"
+    assert overtaken
+    assert not any(overtaken)
+
+
 async def test_the_first_era_behind_a_redirect(servers: Opened, web: WebServer) -> None:
     old(web)
     get = web.answers["GET"]
