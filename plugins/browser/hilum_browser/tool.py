@@ -181,7 +181,7 @@ class Browsers:
         data = {key: answer[key] for key in ("url", "title", "status") if key in answer}
         if isinstance(blob := answer.get("blob"), bytes):
             path = await self._saved(call, given, answer, blob)
-            lines = [f"Saved {path}: {len(blob):,} bytes."]
+            lines = [f"Saved {path}: {len(blob):,} bytes.", *lines]
             data["path"] = path
             if given["action"] == "screenshot" and len(blob) <= MOST_SHOWN:
                 images = (Image(f"image/{answer['kind']}", blob, source=f"tool:{call.name}"),)
