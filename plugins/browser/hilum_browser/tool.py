@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import tempfile
+from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,6 +20,7 @@ from hilum.events import CallDone
 from hilum_files import save_file
 
 from hilum_browser.finding import CHROMIUM, PLAYWRIGHT, find_chromium, has_playwright
+from hilum_browser.inside.front import WAITS
 from hilum_browser.settings import BrowserSettings
 
 if TYPE_CHECKING:
@@ -103,7 +105,9 @@ class Browsers:
             given["name"] = os.path.basename(path)
             given["kind"] = mimetypes.guess_type(path)[0] or "application/octet-stream"
         await _in_turn(call)
-        async with self._lock:
+        async with AsyncExitStack() as held:
+            if action not in WAITS or self._running is None:  # what only waits holds up no other agent
+                await held.enter_async_context(self._lock)
             if action == "close" and not tab:
                 return Output(await self._close())
             running, begun = await self._ready(action)
@@ -127,7 +131,7 @@ class Browsers:
         running, self._running = self._running, None
         if running is None or running.ended:
             return "No browser was open."
-        await running.end()
+        await running.end("The browser was closed by another call.")
         return "The browser is closed; its cookies and storage are gone."
 
     async def _ready(self, action: str) -> tuple[Running, bool]:

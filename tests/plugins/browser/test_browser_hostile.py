@@ -71,8 +71,8 @@ def test_windows_without_an_end(browser: Browser, site: Site) -> None:
 
 def test_a_window_whose_opener_is_gone_is_closed(browser: Browser, site: Site) -> None:
     """Nobody was told of it, and it must not go on behind all others, or before them."""
-    site.pages["/beats"] = "<script>setInterval(() => fetch('/beat'), 20)</script>"
-    site.pages["/opener"] = "<script>setInterval(() => open('/beats'), 2)</script>"
+    site.pages["/beats"] = "<script>setInterval(() => fetch('/beat'), 100)</script>"
+    site.pages["/opener"] = "<script>setInterval(() => open('/beats'), 5)</script>"
     browser.text("navigate", url=site.url("/opener"))
     browser.text("wait", waitMs=300, tab=1)
     while "No page" not in browser.text("tabs"):

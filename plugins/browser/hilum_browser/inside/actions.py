@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from .failures import SNAPSHOT, Failed, first_line, network, of_element, site
-from .front import Front
+from .front import WAITS, Front
 from .going import LOADED, Going
 from .near import near
 from .reading import READ, Reading
@@ -54,9 +54,10 @@ class Actions:
         self._reading = Reading(seconds, most_text)
         self._most_download, self._folder = most_download, folder
         self._agents: dict[str, Tabs] = {}
+        self._acting = False
 
     async def do(self, agent: str, action: str, given: dict[str, Any]) -> dict[str, Any]:
-        """Do an action.
+        """Do an action; one at a time, beside those that only wait.
 
         Args:
             agent: Whose tabs it is about.
@@ -75,10 +76,12 @@ class Actions:
         if agent not in self._agents:
             self._agents[agent] = Tabs(self._context, self._folder, self._most_download)
         tabs = self._agents[agent]
-        for stranger in self._front.strangers(tab for each in self._agents.values() for tab in each.all):
-            tabs.drop(stranger)
+        if not self._acting:  # or a page that is about to be a tab would be none
+            for stranger in self._front.strangers(tab for each in self._agents.values() for tab in each.all):
+                tabs.drop(stranger)
         tabs.accept, tabs.answer, tabs.dialogs = given["accept"], given["text"], 0
         tab = None if action in _ABOUT_NO_PAGE else tabs.at(given["tab"])
+        self._acting = self._acting or action not in WAITS
         try:
             async with asyncio.timeout(self._limit(action, given)):
                 answer = await self._done(tabs, tab, action, given)
@@ -88,6 +91,7 @@ class Actions:
             raise await self._told(error, tabs, tab or tabs.current, action, given) from None
         finally:
             tabs.accept = False
+            self._acting = self._acting and action in WAITS
         if tabs.current is not None and tabs.current.crashed:
             raise self._crashed(tabs, tabs.current)
         return answer | {"notes": tabs.told()}
@@ -97,7 +101,8 @@ class Actions:
             if tab.asking is not None:
                 raise TimeoutError
             if not tab.crashed:
-                await self._front.bring(tab)
+                if action not in WAITS or not self._acting:
+                    await self._front.bring(tab)
                 await tab.held()
             await self._refuse_old_ref(tab, given["selector"])
         method: Callable[..., Awaitable[dict[str, Any]]] = getattr(self, f"_{action}")
