@@ -19,7 +19,11 @@ def test_an_agent_that_waits_holds_up_no_other(browser: Browser, site: Site) -> 
           if (said == 'done') { clearInterval(asking); p.textContent = said } }, 50)</script>"""
     done = []
     site.pages["/state"] = lambda _: (200, {}, b"done" if done else b"not yet")
-    site.pages["/does"] = lambda _: (200, {"content-type": "text/html"}, bytes(done.append(1) or b"<title>Does</title>"))
+    site.pages["/does"] = lambda _: (
+        200,
+        {"content-type": "text/html"},
+        bytes(done.append(1) or b"<title>Does</title>"),
+    )
     browser.text("navigate", url=site.url("/waits"))
     scripts = defaultdict(deque)
     scripts["main"] += [use("browser_use", action="wait", text="done", waitMs=10_000), say("waited")]

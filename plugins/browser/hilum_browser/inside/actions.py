@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from .failures import SNAPSHOT, Failed, first_line, network, of_element, site
+from .failures import SNAPSHOT, Failed, first_line, network, of_element, site, too_much
 from .front import WAITS, Front
 from .going import LOADED, Going
 from .near import near
@@ -123,7 +123,7 @@ class Actions:
     async def _stuck(self, tabs: Tabs, tab: Tab | None, action: str) -> Failed:
         """Say why a page did not do something in time."""
         if tab is None or (action not in _READS and await tab.alive()):
-            return _too_much(site(tab.page.url) if tab else "The page", action)
+            return too_much(site(tab.page.url) if tab else "The page", action)
         return await self._busy(tabs, tab, action)
 
     async def _busy(self, tabs: Tabs, tab: Tab, action: str) -> Failed:
@@ -136,7 +136,7 @@ class Actions:
             return self._closed(tabs, tab)
         where = site(tab.page.url)
         if action in _READS:
-            return _too_much(where, action)
+            return too_much(where, action)
         text = f"{where} was busy with a script for too long, so the script was stopped."
         return Failed(
             "E_TIMEOUT", text, "Mend a script that does not end; in a large page, name elements by refs or ids."
@@ -198,8 +198,11 @@ class Actions:
     async def _refuse_old_ref(self, tab: Tab, selector: str) -> None:
         """Say at once that a ref is not there: unlike other elements it will not appear."""
         if _REF.fullmatch(selector) and not await self._element(tab, selector).count():
-            text = f"No element {selector!r} is on {site(tab.page.url)}."
-            raise Failed("E_NOT_FOUND", text, "A ref holds while its element does: take a new snapshot.")
+            raise Failed(
+                "E_NOT_FOUND",
+                f"No element {selector!r} is on {site(tab.page.url)}.",
+                "A ref holds while its element does: take a new snapshot.",
+            )
 
     def _named(self, tab: Tab, given: dict[str, Any]) -> Locator | None:
         return self._element(tab, given["selector"]) if given["selector"] else None
@@ -223,13 +226,13 @@ class Actions:
             tab = await tabs.new()
         return await self._going.to(tab, given["url"])
 
-    async def _back(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
+    async def _back(self, tab: Tab, _: object) -> dict[str, Any]:
         return await self._going.back(tab)
 
-    async def _forward(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
+    async def _forward(self, tab: Tab, _: object) -> dict[str, Any]:
         return await self._going.forward(tab)
 
-    async def _reload(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
+    async def _reload(self, tab: Tab, _: object) -> dict[str, Any]:
         return await self._going.reload(tab)
 
     async def _tabs(self, tabs: Tabs, given: dict[str, Any]) -> dict[str, Any]:
@@ -262,6 +265,16 @@ class Actions:
     async def _hover(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         await self._needed(tab, given, "hover").hover(timeout=self._patience)
         return {"text": "The pointer is there."}
+
+    async def _drag(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
+        if not given["text"]:
+            raise Failed("E_BAD_ARGS", "drag needs a target in text.", SNAPSHOT)
+        target = self._element(tab, given["text"])
+        if not await target.count():
+            raise Failed("E_NOT_FOUND", f"No element {given['text']!r} is on {site(tab.page.url)}.", SNAPSHOT)
+        await self._needed(tab, given, "drag").drag_to(target, timeout=self._patience)
+        await tab.settle(SETTLE)
+        return {"text": "Dragged."}
 
     async def _type(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         if given["selector"]:
@@ -383,11 +396,6 @@ class Actions:
             await (await chooser.value).set_files(file)
         await tab.settle(SETTLE)
         return {"text": f"Given to the page: {given['name']}, {len(given['blob']):,} bytes."}
-
-
-def _too_much(where: str, action: str) -> Failed:
-    text = f"{where} did not finish {action} in time: it is too large, or has too much to do."
-    return Failed("E_TIMEOUT", text, "Name a part of it with selector, or wait for it.")
 
 
 async def _title(tab: Tab) -> str:
