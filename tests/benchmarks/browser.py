@@ -13,6 +13,7 @@ import statistics
 import sys
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -38,7 +39,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "text/html")
         self.send_header("content-length", str(len(PAGE)))
         self.end_headers()
-        self.wfile.write(PAGE)
+        with suppress(OSError):  # its tab is closed already
+            self.wfile.write(PAGE)
 
     def log_message(self, *_: Any) -> None:
         pass
