@@ -1,7 +1,7 @@
 """Gateways to models: OpenAI chat completions and responses, Anthropic, Gemini, and servers compatible with them.
 
-``ask`` asks a model beside an agent's conversation, ``wire_for`` encodes requests in any of these formats, ``proxy_for`` names the
-proxy for an address; everything else is reached through the model protocol of hilum.
+``ask`` asks a model beside an agent's conversation, ``wire_for`` encodes requests in any of these formats, ``proxy_for`` names
+the proxy for an address; everything else is reached through the model protocol of hilum.
 """
 
 from __future__ import annotations
