@@ -57,7 +57,9 @@ async def answer(agent: Agent, wanted: Any, server: str) -> Any:
     import mcp_types
     from hilum_models import ask
 
-    instructions = f"The MCP server {server} asks what follows, and the user lets it.\n{wanted.system_prompt or ''}".rstrip()
+    instructions = (
+        f"The MCP server {server} asks what follows, and the user lets it.\n{wanted.system_prompt or ''}".rstrip()
+    )
     said = messages(wanted, f"tool:mcp {server}")
     told = await ask(agent, agent.model, instructions, said, purpose=f"mcp {server}")
     content = mcp_types.TextContent(type="text", text=told.text)
