@@ -130,8 +130,8 @@ class Agent(msgspec.Struct, eq=False):
 
     def tools(self) -> list[Tool]:
         """The tools it may use now, by mode and profile, in the order they were provided."""
-        both, all_tools = (self.mode.tools, self.profile.tools), self.session.tools.values()
-        return [t for t in all_tools if t.serves(self) and all(f.admits(t.name, t.risk) for f in both)]
+        own = [f for f in (self.mode.tools, self.profile.tools) if f != ToolFilter()]
+        return [t for t in self.session.tools.values() if t.serves(self) and all(f.admits(t.name, t.risk) for f in own)]
 
 
 injected[Agent] = lambda call: call.agent

@@ -54,11 +54,12 @@ class Halves:
         """Ask all plugins for their tools; of two with one name the first counts."""
         found: dict[str, Tool] = {}
         for plugin, tool in self.hooks.collect("provide_tools", session=self._session):
-            if tool.name in found:
-                clash = ValueError(f"the plugin {found[tool.name].plugin} has a tool {tool.name} already")
+            if tool.plugin not in ("", plugin):  # another session has it under another name
+                tool = attrs.evolve(tool, signature=tool._signature)
+            tool.plugin, first = plugin, found.setdefault(tool.name, tool)
+            if first is not tool:
+                clash = ValueError(f"the plugin {first.plugin} has a tool {tool.name} already")
                 self.hooks.fault(plugin, "provide_tools", clash)
-            else:
-                found[tool.name] = attrs.evolve(tool, plugin=plugin, signature=tool._signature)
         self.tools = found
 
     def report(self, fault: Fault) -> None:

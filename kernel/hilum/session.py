@@ -111,8 +111,7 @@ class Session:
         self.processes = Processes(kernel.warden, self._wrap, str(root))
         self.modes: dict[str, Mode] = {"agent": Mode("agent")}
         self.model, self.approve, self._mode = self.options.model, self.options.approve, self.options.mode
-        self.agents: dict[str, Agent] = {}
-        self.runs: dict[str, Run] = {}
+        self.agents, self.runs = dict[str, Agent](), dict[str, Run]()
         self.expects_tools = False
         self.coming: trio.Event | None = None
         self._working: set[str] = set()

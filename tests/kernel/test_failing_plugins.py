@@ -239,6 +239,16 @@ async def test_of_two_tools_of_one_name_the_first_counts(bench):
     assert "the plugin one has a tool look already" in str(kit.faults[0])
 
 
+async def test_a_tool_belongs_to_the_plugin_that_gives_it_in_each_session(bench):
+    """Plugins may share a tool, which is not copied where it is given by one: none changes whose it is for another."""
+    one, two = await bench(plugin("one", look)), await bench(plugin("two", look))
+    assert [kit.session.tools["look"].plugin for kit in (one, two)] == ["one", "two"]
+    both = await bench(plugin("two", look), plugin("one", look), faults=True)
+    assert both.session.tools["look"].plugin == "two"
+    assert "the plugin two has a tool look already" in str(both.faults[0])
+    assert (await two.call("look")).text == "seen"
+
+
 async def test_tool_that_cannot_be_described_is_left_out(bench):
     """A tool with a bad signature takes itself out, not its neighbours."""
 

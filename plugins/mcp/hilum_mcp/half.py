@@ -7,7 +7,7 @@ beside everything else; its tools come late, and are reached through ``find_tool
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import msgspec
 import trio
-from hilum import Agent, Interpretation, Layer, Output, Session, Tool, ToolError, errors, hookimpl, tool
+from hilum import Agent, Call, Interpretation, Layer, Output, Session, Tool, ToolError, errors, hookimpl
 
 from hilum_mcp.client import ServerClient
 from hilum_mcp.quick import Brief
@@ -30,6 +30,23 @@ RANK = 60
 MOST_NAMES = 60
 PROMPT_SECONDS = 9.0
 """Seconds a slash command waits for its server; the hook has ten."""
+
+# Tools for resources: what each does, takes, and can do without.
+RESOURCES = {
+    "list_resources": (
+        "List resources (files, records) that an MCP server has.",
+        {"server": "Name of the server.", "query": "Only those with these words in address, name or description."},
+        ("query",),
+    ),
+    "read_resource": (
+        "Read a resource of an MCP server.",
+        {
+            "server": "Name of the server.",
+            "uri": "The resource's address, as list_resources gives it. The user writes it as @server:uri.",
+        },
+        (),
+    ),
+}
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -164,8 +181,7 @@ class Mcp:
             def serves(agent: Agent) -> bool:
                 return any(client.serves(agent) for client in with_resources)
 
-            both = self.list_resources, self.read_resource
-            found += [attrs.evolve(each, late=late, serves=serves) for each in both]
+            found += [self._for_resources(name, late, serves) for name in RESOURCES]
         return found
 
     def _client(self, name: str, agent: Agent) -> ServerClient:
@@ -175,27 +191,33 @@ class Mcp:
         client.check(agent)
         return client
 
-    @tool(risk="network", effect="pure", timeout=300)
-    async def list_resources(self, agent: Agent, server: str, query: str = "") -> str:
-        """List resources (files, records) that an MCP server has.
+    def _for_resources(self, name: str, late: bool, serves: Callable[[Agent], bool]) -> Tool:
+        """Make a tool for resources. To read its schema off a function would take a fifth of what a session costs."""
+        about, takes, optional = RESOURCES[name]
+        needs = [key for key in takes if key not in optional]
 
-        Args:
-            server: Name of the server.
-            query: Only those with these words in address, name or description.
-        """
+        async def run(call: Call, /, **given: Any) -> Any:
+            wrong = {key for key, value in given.items() if key not in takes or not isinstance(value, str)}
+            if wrong := wrong | {key for key in needs if key not in given}:
+                message = f"The arguments of {name} do not fit: {', '.join(sorted(wrong))}."
+                raise ToolError(
+                    message, code=errors.E_BAD_ARGS, hint=f"Parameters, all of them texts: {', '.join(takes)}."
+                )
+            return await getattr(self, f"_{name}")(call.agent, **given)
+
+        described = {key: {"type": "string", "description": text} for key, text in takes.items()}
+        schema = {"type": "object", "properties": described, "required": needs, "additionalProperties": False}
+        return Tool(
+            name, about, run, risk="network", effect="pure", timeout=300, schema=schema, late=late, serves=serves
+        )
+
+    async def _list_resources(self, agent: Agent, server: str, query: str = "") -> str:
         words = query.lower().split()
         rows = [row for row in await self._client(server, agent).resources() if all(w in row.lower() for w in words)]
         more = f"\n… and {len(rows) - 200} more: give words." if len(rows) > 200 else ""
         return "\n".join(rows[:200]) + more if rows else "There are none."
 
-    @tool(risk="network", effect="pure", timeout=300)
-    async def read_resource(self, agent: Agent, server: str, uri: str) -> Output:
-        """Read a resource of an MCP server.
-
-        Args:
-            server: Name of the server.
-            uri: The resource's address, as list_resources gives it. The user writes it as @server:uri.
-        """
+    async def _read_resource(self, agent: Agent, server: str, uri: str) -> Output:
         return await self._client(server, agent).read(uri, "tool:read_resource")
 
     # --- what is told -------------------------------------------------------------------------------------------------

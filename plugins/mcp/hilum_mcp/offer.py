@@ -1,6 +1,6 @@
 """What a server offers: tools, prompts, resources. Kept on disk, so that the next session need not start it."""
 
-from __future__ import annotations
+# Annotations are no texts here nor in `quick`: the first decoding would compile each, in every session.
 
 import os
 from pathlib import Path

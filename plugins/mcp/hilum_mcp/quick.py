@@ -4,8 +4,6 @@ It holds for as long as nothing changed that it was told from: the files of serv
 started by it: a server that is used is looked up anew, with its approval. What may be secret of a description is not in it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

@@ -191,7 +191,7 @@ class Requests:
             return mcp_types.ErrorData(code=-1, message="The user does not allow it.")
         try:
             with work.waiting():
-                return await sampling.answer(work.agent, wanted, f"mcp {self.name}")
+                return await sampling.answer(work.agent, wanted, self.name)
         except HilumError as error:
             return mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=str(error)[:LONGEST])
 

@@ -6,11 +6,7 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-import trio
-from hilum import AssistantMessage, Image, Layer, Message, ModelError, Text, UserMessage
-from hilum.events import ModelUsed
-from hilum.models import Done, Request
+from hilum import AssistantMessage, Image, Message, Text, UserMessage
 
 if TYPE_CHECKING:
     from hilum import Agent
@@ -44,13 +40,13 @@ def messages(wanted: Any, source: str) -> list[Message]:
     return found
 
 
-async def answer(agent: Agent, wanted: Any, purpose: str) -> Any:
+async def answer(agent: Agent, wanted: Any, server: str) -> Any:
     """Ask the agent's model, once. What it uses counts to the agent's run.
 
     Args:
         agent: For whom.
         wanted: The SDK's ``CreateMessageRequestParams``.
-        purpose: What for, as the log says it.
+        server: Name of the server.
 
     Returns:
         The SDK's ``CreateMessageResult``.
@@ -59,27 +55,13 @@ async def answer(agent: Agent, wanted: Any, purpose: str) -> Any:
         HilumError: There is no such model, or it did not answer.
     """
     import mcp_types
+    from hilum_models import ask
 
-    session = agent.session
-    model = session.kernel.router.model(agent.model)
-    layers = (Layer(0, purpose, wanted.system_prompt),) if wanted.system_prompt else ()
-    asked = tuple(messages(wanted, f"tool:{purpose}"))
-    body = model.wire.body(model.wire.head(layers, ()), [model.wire.message(message) for message in asked])
-    request = Request(body, layers, (), asked, session.id, f"{agent.name}/{purpose}")
-    began, silence = trio.current_time(), session.options.silence
-    with trio.move_on_after(silence) as patience:
-        async with model.stream(request) as chunks:
-            async for chunk in chunks:
-                patience.deadline = trio.current_time() + silence
-                if isinstance(chunk, Done):
-                    usage, price = chunk.usage, model.info.price
-                    if usage.cost is None and price is not None:
-                        usage = msgspec.structs.replace(usage, cost=price.cost(usage))
-                    seconds = trio.current_time() - began
-                    agent.emit(ModelUsed(model=model.info.name, purpose=purpose, usage=usage, seconds=seconds))
-                    content = mcp_types.TextContent(type="text", text=chunk.message.text)
-                    return mcp_types.CreateMessageResult(
-                        role="assistant", content=content, model=model.info.name, stop_reason="endTurn"
-                    )
-    why = f"sent nothing for {silence:g} seconds" if patience.cancelled_caught else "broke off its answer"
-    raise ModelError(f"{model.info.name} {why}.", kind="timeout" if patience.cancelled_caught else "broken")
+    instructions = (
+        f"The MCP server {server} asks what follows, and the user lets it.\n{wanted.system_prompt or ''}".rstrip()
+    )
+    said = messages(wanted, f"tool:mcp {server}")
+    told = await ask(agent, agent.model, instructions, said, purpose=f"mcp {server}")
+    content = mcp_types.TextContent(type="text", text=told.text)
+    why = "maxTokens" if told.stop == "length" else "endTurn"
+    return mcp_types.CreateMessageResult(role="assistant", content=content, model=told.model, stop_reason=why)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import trio
 from hilum import AssistantMessage, HilumError, Message, NoteMessage, Text, ToolMessage, estimate
+from hilum_models import ask
 
-from hilum_memory.asking import ask
 from hilum_memory.note import Past
 from hilum_memory.texts import one_line, shortened, values
 

@@ -1,7 +1,7 @@
 """Gateways to models: OpenAI chat completions and responses, Anthropic, Gemini, and servers compatible with them.
 
-``wire_for`` encodes requests in any of these formats, ``proxy_for`` names the proxy for an address; everything else is reached
-through the model protocol of hilum.
+``ask`` asks a model beside an agent's conversation, ``wire_for`` encodes requests in any of these formats, ``proxy_for`` names
+the proxy for an address; everything else is reached through the model protocol of hilum.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from hilum import Kernel, models
 
     from hilum_models.apis import wire_for as wire_for
+    from hilum_models.asking import ask as ask
     from hilum_models.transport import proxy_for as proxy_for
 
-__all__ = ["Gateways", "ModelsSettings", "open_kernel", "provide_models", "proxy_for", "wire_for"]
+__all__ = ["Gateways", "ModelsSettings", "ask", "open_kernel", "provide_models", "proxy_for", "wire_for"]
 
 
 class Gateways:
@@ -54,12 +55,8 @@ def provide_models(kernel: Kernel) -> Iterable[models.Provider]:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "wire_for":
-        from hilum_models.apis import wire_for
+    if (home := {"ask": "asking", "proxy_for": "transport", "wire_for": "apis"}.get(name)) is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        return wire_for
-    if name == "proxy_for":
-        from hilum_models.transport import proxy_for
-
-        return proxy_for
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"hilum_models.{home}"), name)

@@ -40,6 +40,11 @@ class _Talk:
     summary: bool = False
     sealed: LayersSealed | None = None
 
+    @property
+    def open_calls(self) -> bool:
+        """Whether calls are under way."""
+        return any(call not in self.results for call in self.calls)
+
 
 class Recorder:
     """Makes a cassette from events. Feed it every event of a session, in order.
@@ -101,7 +106,7 @@ class Recorder:
                     talk.messages.append(NoteMessage("\n\n".join(event.notes)))
             case ModelAnswered():
                 return self._answer(talk, event)
-            case ModelUsed(purpose="summary", message=AssistantMessage()):
+            case ModelUsed(message=AssistantMessage()) if event.purpose == "summary" or talk.open_calls:
                 return self._aside(event)
         return None
 
@@ -137,7 +142,10 @@ class Recorder:
         return self._add(exchange)
 
     def _aside(self, event: ModelUsed) -> Exchange:
-        """A summary is part of what the conversation became. What else was asked beside it is not played again."""
+        """A summary is part of what the conversation became, and who asks within a call asks again when it is made again.
+
+        What else was asked beside the conversation is not played again.
+        """
         assert event.message is not None
         answer, agent = self._clean_answer(event.message), f"{event.agent or 'main'}/{event.purpose}"
         sent = (Sent("aside", self._text(event.asked)),)

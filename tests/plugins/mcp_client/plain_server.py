@@ -80,6 +80,8 @@ FORM = {
     "required": ["colour", "count", "sure"],
 }
 SAMPLE = {"messages": [{"role": "user", "content": {"type": "text", "text": "Say hello."}}], "maxTokens": 50}
+if WORDS.get("system"):
+    SAMPLE["systemPrompt"] = WORDS["system"]
 
 
 def tools() -> list[dict[str, object]]:

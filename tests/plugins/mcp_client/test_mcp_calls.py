@@ -279,6 +279,10 @@ async def test_resources_are_listed_and_read(servers: Opened) -> None:
         read = await kit.call("read_resource", server="plain", uri="plain://two")
         assert read.text == "[resource plain://two]\nthe text of plain://two"
         assert (await kit.call("read_resource", server="plan", uri="x")).code == "E_NOT_FOUND"
+        for arguments, wrong in (({"server": "plain"}, "uri"), ({"server": 1, "uri": "x", "more": ""}, "more, server")):
+            refused = await kit.call("read_resource", **arguments)
+            assert refused.code == "E_BAD_ARGS"
+            assert f"do not fit: {wrong}." in refused.text
 
 
 async def test_prompts_are_commands(servers: Opened) -> None:

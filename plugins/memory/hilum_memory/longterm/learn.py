@@ -15,8 +15,8 @@ import attrs
 import msgspec
 from hilum import HilumError
 from hilum.events import ApprovalAnswered, CallDone, CallStarted, Event, RunStarted
+from hilum_models import ask
 
-from hilum_memory.asking import ask
 from hilum_memory.longterm.memory import Kind, Memory
 from hilum_memory.longterm.recall import line
 from hilum_memory.longterm.said import is_drawn_from, may_last, own, unasked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,17 +12,19 @@ from hilum.events import ModelUsed
 from hilum.models import Done, Request
 
 if TYPE_CHECKING:
-    from hilum import Agent
+    from hilum import Agent, Message
 
 
-async def ask(agent: Agent, name: str, instructions: str, text: str, *, purpose: str) -> AssistantMessage:
+async def ask(
+    agent: Agent, name: str, instructions: str, said: str | Sequence[Message], *, purpose: str
+) -> AssistantMessage:
     """Ask a model one thing, once. What it uses counts to the agent's run.
 
     Args:
         agent: For whom.
         name: The model, ``provider/name`` or a role.
-        instructions: The system prompt.
-        text: What to answer.
+        instructions: The system prompt. By its first line a cassette tells what is asked: it says who asks what.
+        said: What to answer.
         purpose: What for, as the log says it.
 
     Returns:
@@ -32,25 +35,25 @@ async def ask(agent: Agent, name: str, instructions: str, text: str, *, purpose:
     """
     session = agent.session
     model = session.kernel.router.model(name)
-    wire, layers, message = model.wire, (Layer(0, purpose, instructions),), UserMessage((Text(text, "kernel"),))
-    body = wire.body(wire.head(layers, ()), [wire.message(message)])
-    request = Request(body, layers, (), (message,), session.id, f"{agent.name}/{purpose}")
+    wire, layers = model.wire, (Layer(0, purpose, instructions),)
+    messages = (UserMessage((Text(said, "kernel"),)),) if isinstance(said, str) else tuple(said)
+    body = wire.body(wire.head(layers, ()), [wire.message(message) for message in messages])
+    request = Request(body, layers, (), messages, session.id, f"{agent.name}/{purpose}")
     began, silence = trio.current_time(), session.options.silence
     with trio.move_on_after(silence) as patience:
         async with model.stream(request) as chunks:
             async for chunk in chunks:
                 patience.deadline = trio.current_time() + silence
                 if isinstance(chunk, Done):
-                    usage, price = chunk.usage, model.info.price
+                    usage, price, answer = chunk.usage, model.info.price, chunk.message
                     if usage.cost is None and price is not None:
                         usage = msgspec.structs.replace(usage, cost=price.cost(usage))
-                    seconds = trio.current_time() - began
-                    first, answer = instructions.partition("\n")[0], chunk.message
                     if not answer.model:
                         answer = msgspec.structs.replace(answer, model=model.info.name)
                     agent.emit(ModelUsed(
-                        model=model.info.name, purpose=purpose, asked=first, message=answer, usage=usage, seconds=seconds
+                        model=model.info.name, purpose=purpose, asked=instructions.partition("\n")[0], message=answer,
+                        usage=usage, seconds=trio.current_time() - began,
                     ))  # fmt: skip
-                    return chunk.message
+                    return answer
     why = f"sent nothing for {silence:g} seconds" if patience.cancelled_caught else "broke off its answer"
     raise ModelError(f"{model.info.name} {why}.", kind="timeout" if patience.cancelled_caught else "broken")
