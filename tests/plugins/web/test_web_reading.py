@@ -159,10 +159,8 @@ async def test_the_reader_sees_neither_hilum_nor_the_environment(site, fetch, mo
     assert "1 1" in await read(site, fetch, "x")
     from hilum_web.converting import _FOLDER, _packages
 
-    program = (
-        "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]; sys.path.append(sys.argv[1])\n"
-    )
-    program += "sys.path += sys.argv[2:]\nimport reader.worker, reader.markdown, reader.charsets\n"
+    program = "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]; sys.path += sys.argv[1:]\n"
+    program += "import reader.worker, reader.markdown, reader.charsets\n"
     program += "print([m for m in sys.modules if m.partition('.')[0] in ('hilum', 'trio', 'httpx')])"
     done = await trio.run_process(
         [sys.executable, "-I", "-S", "-c", program, _FOLDER, *_packages()], capture_stdout=True

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urldefrag, urljoin
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -359,21 +360,20 @@ def _linked(link: LexborNode, base: str, url: str) -> None:
         del link.attrs["title"]
 
 
-_convert: Any = None
+@cache
+def prepare() -> Callable[[str], str]:
+    """Import the converter, and give it."""
+    from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
+
+    options = ConversionOptions(
+        extract_metadata=False, skip_images=False, inline_data_media="drop_element", max_depth=400, compact_tables=True,
+        preprocessing=PreprocessingOptions(enabled=False),
+    )  # fmt: skip
+    return lambda html: convert(html, options).content or ""
 
 
 def _converted(html: str) -> str:
-    global _convert
-    if _convert is None:
-        from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
-
-        options = ConversionOptions(
-            extract_metadata=False, skip_images=False, inline_data_media="drop_element", max_depth=400, compact_tables=True,
-            preprocessing=PreprocessingOptions(enabled=False),
-        )  # fmt: skip
-        _convert = lambda text: convert(text, options).content or ""  # noqa: E731
-    text: str = _convert(html)
-    return _UNSEEN.sub("", re.sub(r"\n{3,}", "\n\n", text))
+    return _UNSEEN.sub("", re.sub(r"\n{3,}", "\n\n", prepare()(html)))
 
 
 def _joined(url: str, href: str) -> str:
