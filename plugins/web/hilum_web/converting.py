@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sys
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _START = "import sys; sys.path += sys.argv[2:]; from reader.worker import main; main(sys.argv[1])"
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
+# Bytes that the pipe to the process holds: each time it is full, the two wait for each other.
+_PIPE = 1 << 20
 # Characters to look for a part of a page in; that a page may have in all.
 FIND, MOST = 2_000_000, 60_000_000
 # How many parts are made ready at once for whoever reads on: each time the page is parsed anew.
@@ -100,7 +103,9 @@ class Reader:
         if self._failed is not None:
             raise self._failed
         assert self._lines is not None
-        self._nursery.start_soon(_feed, self._lines.process, json.dumps(request).encode() + b"\n", body)
+        self._nursery.start_soon(
+            _feed, self._lines.process, json.dumps({**request, "size": len(body)}).encode() + b"\n", body
+        )
 
     async def read(self) -> dict[str, Any]:
         """Give the next frame of its answer; the last one has ``end`` or ``error``."""
@@ -191,6 +196,8 @@ async def _convert(reader: Reader, page: Page, kind: str, fragment: str, made: T
 
 async def _feed(process: Process, *parts: bytes) -> None:
     assert process.stdin is not None
+    with suppress(AttributeError, OSError):  # elsewhere than on Linux there is one size
+        fcntl.fcntl(process.stdin.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
     with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # how it ended is told by what it said
         for part in parts:
             await process.stdin.send_all(part)

@@ -30,7 +30,7 @@ def main(kind: str) -> None:
     with suppress(Exception):  # what fails here fails again where it is needed, and is told
         _prepare(kind)
     request = json.loads(sys.stdin.buffer.readline())
-    body = sys.stdin.buffer.read()
+    body = sys.stdin.buffer.read(request["size"])
     try:
         if request["kind"] == "results":
             _results(body, request)
