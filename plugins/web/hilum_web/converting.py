@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 from hilum import ToolError, errors
-from hilum_hooks import open_nursery
 
 from hilum_web.failures import site
 
@@ -125,8 +124,15 @@ async def open_reader(processes: Processes, kind: str = "html") -> AsyncIterator
         processes: The session's.
         kind: What it will likely read: ``html`` or ``results``.
     """
-    async with open_nursery() as nursery:
-        yield Reader(processes, nursery, kind)
+    failed: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        try:
+            yield Reader(processes, nursery, kind)
+        except Exception as error:  # it reaches the caller as it is, not in a group
+            failed = error
+        nursery.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
 
 
 async def readable(

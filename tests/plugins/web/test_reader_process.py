@@ -10,9 +10,10 @@ import attrs
 import hilum_web
 import pytest
 import trio
+import trio.testing
 from hilum import ToolDenied, hookimpl
 from hilum.testing import open_bench
-from hilum_web.converting import _FOLDER
+from hilum_web.converting import _FOLDER, open_reader
 
 PAGE = "<title>T</title><main><p>words of it</p></main>"
 WAIT = 20.0
@@ -190,3 +191,21 @@ async def test_one_that_ends_while_the_site_is_awaited_is_told(site, opened, mon
         assert result.code == "E_CONTENT"
         assert "what reads it ended (exit code 3)" in result.text
         over.set()
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["fails", "fails-too-late"])
+async def test_what_fails_beside_it_comes_out_as_it_is(opened, late):
+    """Also when the time is up just then: never as a group, which nobody tells in words."""
+    async with opened() as (bench, watch):
+        with trio.CancelScope() as scope:
+            try:
+                async with open_reader(bench.session.processes) as reader:
+                    reader.start()
+                    await trio.testing.wait_all_tasks_blocked()
+                    if late:
+                        scope.cancel()
+                    raise ToolDenied("It is not wanted.")
+            except ToolDenied:
+                assert not late
+        assert scope.cancelled_caught == late
+        assert not watch.left()

@@ -99,7 +99,7 @@ async def test_with_no_provider_it_says_how(search):
 @pytest.mark.parametrize("last", [True, False], ids=["one-answers", "none-answers"])
 async def test_who_fails_below_http_is_passed_over_and_named(site, search, monkeypatch, last):
     """TLS that fails, a bomb, no answer in time: none of them ends the search."""
-    monkeypatch.setattr("hilum_web.searching.EACH", 0.5)
+    monkeypatch.setattr("hilum_web.searching.EACH", 1.0)
     over = threading.Event()
     site.page("/html/", gzip.compress(b"x" * 5_000_000), content_encoding="gzip")
     site.pages["/instant"] = lambda handler: over.wait(20)
@@ -113,7 +113,7 @@ async def test_who_fails_below_http_is_passed_over_and_named(site, search, monke
     assert result.code == "E_UNREACHABLE"
     for each in (
         f"SearXNG: {site.host} cannot be trusted", f"DuckDuckGo: What {site.host} sends is larger than 4 MB",
-        "DuckDuckGo's instant answers did not answer within 0.5 s", f"Google: {site.host} answered 500",
+        "DuckDuckGo's instant answers did not answer within 1 s", f"Google: {site.host} answered 500",
     ):  # fmt: skip
         assert each in result.text
 
