@@ -99,10 +99,24 @@ async def test_with_no_provider_it_says_how(search):
 @pytest.mark.parametrize("last", [True, False], ids=["one-answers", "none-answers"])
 async def test_who_fails_below_http_is_passed_over_and_named(site, search, monkeypatch, last):
     """TLS that fails, a bomb, no answer in time: none of them ends the search."""
-    monkeypatch.setattr("hilum_web.searching.EACH", 0.5)
     over = threading.Event()
-    site.page("/html/", gzip.compress(b"x" * 5_000_000), content_encoding="gzip")
-    site.pages["/instant"] = lambda handler: over.wait(20)
+    bomb = gzip.compress(b"x" * 5_000_000)
+
+    def packed(handler):
+        monkeypatch.setattr(
+            "hilum_web.searching.EACH", 0.5
+        )  # for who is asked next; the others have time on a busy machine
+        handler.send_response(200)
+        handler.send_header("content-encoding", "gzip")
+        handler.send_header("content-length", str(len(bomb)))
+        handler.end_headers()
+        handler.wfile.write(bomb)
+
+    def silent(_):
+        monkeypatch.setattr("hilum_web.searching.EACH", 10.0)
+        over.wait(20)
+
+    site.pages["/html/"], site.pages["/instant"] = packed, silent
     item = {"title": "G", "link": "https://g.example", "snippet": "found"}
     site.json("/customsearch/v1", {"items": [item]} if last else {}, 200 if last else 500)
     result = await search(searxng_url=site.url.replace("http:", "https:"), google_api_key="k", google_cx="c")
@@ -113,7 +127,7 @@ async def test_who_fails_below_http_is_passed_over_and_named(site, search, monke
     assert result.code == "E_UNREACHABLE"
     for each in (
         f"SearXNG: {site.host} cannot be trusted", f"DuckDuckGo: What {site.host} sends is larger than 4 MB",
-        "DuckDuckGo's instant answers did not answer within 0.5 s", f"Google: {site.host} answered 500",
+        "DuckDuckGo's instant answers did not answer within", f"Google: {site.host} answered 500",
     ):  # fmt: skip
         assert each in result.text
 

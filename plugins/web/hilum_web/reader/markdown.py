@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice
-from typing import Any, NamedTuple
-from urllib.parse import urldefrag, urljoin
+from typing import NamedTuple
+from urllib.parse import urldefrag
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from .links import Base, joined, linked
+
 PIECE = 60_000
 DEEPEST = 60
-LONGEST_LINK = 1_000
 SAMPLED = 1_000
 CANDIDATES = 200
-# Characters of a long page that are parsed first.
-BEGINNING = 600_000
+# Characters of a long page that are parsed first, and next.
+BEGINNINGS = (250_000, 600_000)
 # Of a table that is cut, how many rows tell whether it is one of data or of layout.
 ROWS = 50
 _NOISE = "script, style, noscript, template, iframe, object, embed, svg, canvas, link, meta, dialog"
@@ -36,6 +38,12 @@ _MAIN = (
     "main, [role=main], article, #main-content, #content, #main, #apicontent, .markdown-body, .main-content, .post-content,"
     " .document .body, .contents, .theme-doc-markdown, .refentry"
 )
+# How most of that is written, and how many characters further on it is looked for.
+_NAMES = (
+    "<main", "<article", 'role="main"', 'id="main-content"', 'id="content"', 'id="main"', 'id="apicontent"', "markdown-body",
+    "main-content", "post-content", 'class="contents"', "refentry",
+)  # fmt: skip
+FAR = 1_000_000
 # Of a piece: what is not shown, links of headings to themselves, buttons to copy and to run.
 _MARKS = (
     "[hidden]:not([role=tabpanel]), [aria-hidden=true], a.headerlink, a.anchor, a.hash-link, a.heading-anchor, a.test-arrow,"
@@ -74,29 +82,46 @@ class Markdown:
     def __init__(self, html: str, url: str, fragment: str = "") -> None:
         self.url, self._html, self._fragment = urldefrag(url)[0], html, fragment
         # Where a page is long, its beginning says what its main content is; only who reads far needs the rest.
-        cut = html.rfind("<", 0, BEGINNING) if len(html) > 1.5 * BEGINNING else -1
-        self._tree = tree = LexborHTMLParser(html[:cut] if cut > 0 else html)
-        self._part = cut > 0
-        self._choice = _choice(tree)
-        if self._part and not (self._choice.last and not (self._choice.number < 0 and _named(html, cut))):
-            self._tree, self._part = (tree := LexborHTMLParser(html)), False
-            self._choice = _choice(tree)
+        self._ends = [*(_end(html, size) for size in BEGINNINGS if len(html) > 1.5 * size), len(html)]
+        while True:
+            self._tree = tree = self._parsed()
+            self._choice = _choose(tree.body) if tree.body is not None else _Choice(-1, 0, True)
+            if len(self._ends) == 1 or self._settled():
+                break
+            del self._ends[0]
         node = tree.css_first("title")
         self.title = _UNSEEN.sub("", " ".join(node.text().split()))[:300] if node is not None else ""
         base = tree.css_first("base[href]")
-        self._base = _joined(self.url, (base.attributes.get("href") or "") if base is not None else "")
+        self._base = Base(joined(self.url, (base.attributes.get("href") or "") if base is not None else ""))
 
     def parts(self) -> Iterator[tuple[str, int]]:
         """Convert piece by piece; with each text, where in it the wanted element begins, or -1."""
         done = 0
-        if self._part:
-            for piece in _certain(self._pieces()):
+        while len(self._ends) > 1:
+            for piece in _certain(islice(self._pieces(), done, None)):
                 done += 1
                 yield from self._text(piece)
-            self._tree = LexborHTMLParser(self._html)
-            _quiet(self._tree)
+            del self._ends[0]
+            self._tree = self._parsed()
         for piece in islice(self._pieces(), done, None):
             yield from self._text(piece)
+
+    def _parsed(self) -> LexborHTMLParser:
+        """Parse the page up to the first of its ends."""
+        tree = LexborHTMLParser(self._html[: self._ends[0]])
+        for each in tree.css(_NOISE):
+            if each.parent is not None and each.tag != "body":
+                each.decompose()
+        return tree
+
+    def _settled(self) -> bool:
+        """Whether the beginning says what the main content of the whole page is; a short one must say it clearly."""
+        choice, end, following = self._choice, *self._ends[:2]
+        if not choice.last or (choice.number < 0 and _named(self._html, end, end + FAR)):
+            return False
+        return end > BEGINNINGS[0] or (
+            choice.clear and choice.words > end // 50 and not _named(self._html, end, following)
+        )
 
     def _pieces(self) -> Iterator[str]:
         tree = self._tree  # its nodes live as long as it does
@@ -128,21 +153,15 @@ def _certain(pieces: Iterator[str]) -> Iterator[str]:
             yield held.popleft()
 
 
-def _named(html: str, start: int) -> bool:
-    """Whether a main content may be named after a place."""
-    return any(html.find(each, start) >= 0 for each in ("<main", "<article", 'role="main"'))
+def _end(html: str, size: int) -> int:
+    """Where a beginning of about a size ends."""
+    cut = html.rfind("<", size // 2, size)
+    return cut if cut > 0 else size
 
 
-def _quiet(tree: LexborHTMLParser) -> None:
-    """Take out what is no text."""
-    for each in tree.css(_NOISE):
-        if each.parent is not None and each.tag != "body":
-            each.decompose()
-
-
-def _choice(tree: LexborHTMLParser) -> _Choice:
-    _quiet(tree)
-    return _choose(tree.body) if tree.body is not None else _Choice(-1, 0, True)
+def _named(html: str, start: int, end: int) -> bool:
+    """Whether a main content may be named between two places."""
+    return any(html.find(each, start, end) >= 0 for each in _NAMES)
 
 
 class _Choice(NamedTuple):
@@ -152,11 +171,13 @@ class _Choice(NamedTuple):
         number: Which of what ``_MAIN`` selects, in the order of the page; -1 for its body.
         words: How many characters of text it has.
         last: Whether it lasts until the end of what was parsed.
+        clear: Whether nothing in it lasts as long that may turn out to be what is meant.
     """
 
     number: int
     words: int
     last: bool
+    clear: bool = True
 
 
 def _choose(body: LexborNode) -> _Choice:
@@ -178,7 +199,8 @@ def _choose(body: LexborNode) -> _Choice:
             break
         if _prose(nodes[number], inner) >= said * 0.85 and _below(nodes[number], nodes[best]):
             best, words = number, inner
-    return _Choice(best, words, _lasts(nodes[best], body))
+    lasting = [number for number, node in enumerate(nodes) if _lasts(node, body)]
+    return _Choice(best, words, best in lasting, lasting[-1:] == [best])
 
 
 def _lasts(node: LexborNode, body: LexborNode) -> bool:
@@ -290,7 +312,7 @@ def _whole(parts: list[str], before: str, after: str) -> Iterator[str]:
         yield f"{before}{html}{after}"
 
 
-def _ordered(html: str, base: str, url: str) -> str:
+def _ordered(html: str, base: Base, url: str) -> str:
     """Put a piece in order for the converter: what Markdown has no form for is made something that it has one for."""
     tree = LexborHTMLParser(html)
     body = tree.body
@@ -319,9 +341,9 @@ def _ordered(html: str, base: str, url: str) -> str:
         if not (each.attributes.get("alt") or "").strip():
             each.decompose()
         elif src := each.attributes.get("src"):
-            each.attrs["src"] = _joined(base, src)
+            each.attrs["src"] = base.join(src)
     for each in body.css("a"):
-        _linked(each, base, url)
+        linked(each, base, url)
     return body.inner_html or ""
 
 
@@ -339,45 +361,17 @@ def _unframed(table: LexborNode) -> None:
     table.unwrap()
 
 
-def _linked(link: LexborNode, base: str, url: str) -> None:
-    """Make the address of a link absolute; within its page it is a fragment. What leads nowhere is text."""
-    href = (link.attributes.get("href") or "").strip()
-    target = _joined(base, href) if href else ""
-    page, _, fragment = target.partition("#")
-    if fragment and page == url:
-        target = f"#{fragment}"
-        if link.parent is not None and (link.parent.tag or "") in _HEADS:
-            target = ""
-    if not target.startswith(("http://", "https://", "#", "mailto:", "ftp:")) or len(target) > LONGEST_LINK:
-        if link.attributes.get("name") is None and link.id is None:
-            link.unwrap()
-        else:
-            link.attrs["href"] = ""
-        return
-    link.attrs["href"] = target
-    if "title" in link.attributes:
-        del link.attrs["title"]
+@cache
+def prepare() -> Callable[[str], str]:
+    """Import the converter, and give it."""
+    from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 
-
-_convert: Any = None
+    options = ConversionOptions(
+        extract_metadata=False, skip_images=False, inline_data_media="drop_element", max_depth=400, compact_tables=True,
+        preprocessing=PreprocessingOptions(enabled=False),
+    )  # fmt: skip
+    return lambda html: convert(html, options).content or ""
 
 
 def _converted(html: str) -> str:
-    global _convert
-    if _convert is None:
-        from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
-
-        options = ConversionOptions(
-            extract_metadata=False, skip_images=False, inline_data_media="drop_element", max_depth=400, compact_tables=True,
-            preprocessing=PreprocessingOptions(enabled=False),
-        )  # fmt: skip
-        _convert = lambda text: convert(text, options).content or ""  # noqa: E731
-    text: str = _convert(html)
-    return _UNSEEN.sub("", re.sub(r"\n{3,}", "\n\n", text))
-
-
-def _joined(url: str, href: str) -> str:
-    try:
-        return urljoin(url, href)
-    except ValueError:
-        return url
+    return _UNSEEN.sub("", re.sub(r"\n{3,}", "\n\n", prepare()(html)))
