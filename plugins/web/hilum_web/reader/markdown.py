@@ -11,31 +11,19 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urldefrag, urljoin
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from .main_content import DEEPEST, choose, main_part, quiet
+
 PIECE = 60_000
-DEEPEST = 60
 LONGEST_LINK = 1_000
-SAMPLED = 1_000
-CANDIDATES = 200
 # Characters of a long page that are parsed first.
 BEGINNING = 600_000
 # Of a table that is cut, how many rows tell whether it is one of data or of layout.
 ROWS = 50
-_NOISE = "script, style, noscript, template, iframe, object, embed, svg, canvas, link, meta, dialog"
-# What stands round the content of pages, by its meaning and by the names that generators of documentation give it.
-_AROUND = (
-    "nav, footer, aside, form[role=search], [role=navigation], [role=banner], [role=contentinfo], [role=search],"
-    " [role=complementary], [role=dialog], .sidebar, #sidebar, .navbar, .breadcrumb, .breadcrumbs, .navheader, .navfooter,"
-    " .footer, #footer, .sphinxsidebar, .related, #titlearea, #nav-path, #main-nav, table.navigation"
-)
-_MAIN = (
-    "main, [role=main], article, #main-content, #content, #main, #apicontent, .markdown-body, .main-content, .post-content,"
-    " .document .body, .contents, .theme-doc-markdown, .refentry"
-)
 # Of a piece: what is not shown, links of headings to themselves, buttons to copy and to run.
 _MARKS = (
     "[hidden]:not([role=tabpanel]), [aria-hidden=true], a.headerlink, a.anchor, a.hash-link, a.heading-anchor, a.test-arrow,"
@@ -53,6 +41,8 @@ _BLOCKS = frozenset(
     " form fieldset address".split()
 )
 _WRAPPED = frozenset("ul ol dl blockquote pre li dd".split())
+# What is raised or lowered in formulas; not 1st, nor marks of trade.
+_EXPONENT = re.compile(r"(?!(?:st|nd|rd|th|er|re|o|tm|sm)$)(?:[^\W\d_]{1,2}|[\w+−*/().,-]*[\d+−-][\w+−*/().,-]*)", re.I)
 _MARK = "\u2060hilum\u2060"
 # Characters that nobody sees: of Unicode's tags, in which texts for models alone are hidden, the turning of directions,
 # and what steers a terminal.
@@ -77,10 +67,10 @@ class Markdown:
         cut = html.rfind("<", 0, BEGINNING) if len(html) > 1.5 * BEGINNING else -1
         self._tree = tree = LexborHTMLParser(html[:cut] if cut > 0 else html)
         self._part = cut > 0
-        self._choice = _choice(tree)
+        self._choice = choose(tree)
         if self._part and not (self._choice.last and not (self._choice.number < 0 and _named(html, cut))):
             self._tree, self._part = (tree := LexborHTMLParser(html)), False
-            self._choice = _choice(tree)
+            self._choice = choose(tree)
         node = tree.css_first("title")
         self.title = _UNSEEN.sub("", " ".join(node.text().split()))[:300] if node is not None else ""
         base = tree.css_first("base[href]")
@@ -94,7 +84,7 @@ class Markdown:
                 done += 1
                 yield from self._text(piece)
             self._tree = LexborHTMLParser(self._html)
-            _quiet(self._tree)
+            quiet(self._tree)
         for piece in islice(self._pieces(), done, None):
             yield from self._text(piece)
 
@@ -102,7 +92,7 @@ class Markdown:
         tree = self._tree  # its nodes live as long as it does
         if tree.body is None:
             return
-        main = _main(tree.body, self._choice)
+        main = main_part(tree.body, self._choice)
         if re.fullmatch(r"[\w.:%-]{1,200}", self._fragment):
             found = tree.css_first(f'[id="{self._fragment}"], a[name="{self._fragment}"]')
             if found is not None:
@@ -131,96 +121,6 @@ def _certain(pieces: Iterator[str]) -> Iterator[str]:
 def _named(html: str, start: int) -> bool:
     """Whether a main content may be named after a place."""
     return any(html.find(each, start) >= 0 for each in ("<main", "<article", 'role="main"'))
-
-
-def _quiet(tree: LexborHTMLParser) -> None:
-    """Take out what is no text."""
-    for each in tree.css(_NOISE):
-        if each.parent is not None and each.tag != "body":
-            each.decompose()
-
-
-def _choice(tree: LexborHTMLParser) -> _Choice:
-    _quiet(tree)
-    return _choose(tree.body) if tree.body is not None else _Choice(-1, 0, True)
-
-
-class _Choice(NamedTuple):
-    """Where the main content is.
-
-    Args:
-        number: Which of what ``_MAIN`` selects, in the order of the page; -1 for its body.
-        words: How many characters of text it has.
-        last: Whether it lasts until the end of what was parsed.
-    """
-
-    number: int
-    words: int
-    last: bool
-
-
-def _choose(body: LexborNode) -> _Choice:
-    """Find the main content: a part that says it is, where it holds a fair share of the words; else the body less its frame.
-
-    Of parts inside each other the inner one is taken that still has nearly all that is said outside of links.
-    """
-    whole = _words(body)
-    nodes = body.css(_MAIN)[:CANDIDATES]
-    counted = sorted(((_words(node), number) for number, node in enumerate(nodes)), key=lambda each: -each[0])
-    if not counted:
-        return _Choice(-1, whole, True)
-    words, best = counted[0]
-    if words < max(whole * 0.2, 20) and _prose(nodes[best], words) < 0.4 * max(_prose(body, whole), 50):
-        return _Choice(-1, whole, False)
-    said = _prose(nodes[best], words) if len(counted) > 1 else 0
-    for inner, number in counted[1:]:
-        if inner < said * 0.85:
-            break
-        if _prose(nodes[number], inner) >= said * 0.85 and _below(nodes[number], nodes[best]):
-            best, words = number, inner
-    return _Choice(best, words, _lasts(nodes[best], body))
-
-
-def _lasts(node: LexborNode, body: LexborNode) -> bool:
-    """Whether nothing stands after a node."""
-    each: LexborNode | None = node
-    for _ in range(DEEPEST):
-        if each is None or each.mem_id == body.mem_id or each.next is not None:
-            break
-        each = each.parent
-    return each is not None and each.mem_id == body.mem_id
-
-
-def _main(body: LexborNode, choice: _Choice) -> LexborNode:
-    """Give the main content as it was chosen, less what is round it."""
-    best = body if choice.number < 0 else body.css(_MAIN)[choice.number]
-    for node in best.css(_AROUND):
-        if node.parent is None or node.mem_id == best.mem_id:
-            continue
-        words = _words(node)
-        if words < choice.words * 0.5 or not _prose(node, words):
-            node.decompose()
-    return best
-
-
-def _words(node: LexborNode) -> int:
-    return len(node.text(deep=True))
-
-
-def _prose(node: LexborNode, words: int) -> int:
-    """Count the characters outside of links; of very many links, from every so many."""
-    links = node.css("a")
-    step = len(links) // SAMPLED + 1
-    return words - step * sum(_words(each) for each in links[::step])
-
-
-def _below(node: LexborNode, root: LexborNode) -> bool:
-    each = node.parent
-    for _ in range(DEEPEST):
-        if each is None or each.mem_id == root.mem_id:
-            break
-        each = each.parent
-    return each is not None and each.mem_id == root.mem_id
 
 
 def _pieces(node: LexborNode, before: str = "", after: str = "", depth: int = 0) -> Iterator[str]:
@@ -320,6 +220,8 @@ def _ordered(html: str, base: str, url: str) -> str:
             each.decompose()
         elif src := each.attributes.get("src"):
             each.attrs["src"] = _joined(base, src)
+    for each in body.css("sup, sub"):
+        _raised(each)
     for each in body.css("a"):
         _linked(each, base, url)
     return body.inner_html or ""
@@ -339,6 +241,18 @@ def _unframed(table: LexborNode) -> None:
     table.unwrap()
 
 
+def _raised(node: LexborNode) -> None:
+    """Keep an exponent or an index apart from what it stands at: 10 to the 6th is not 106."""
+    text, before = node.text().strip(), node.prev
+    at = (before.text_content or "")[-1:] if before is not None and before.tag == "-text" else ""
+    if not _EXPONENT.fullmatch(text) or before is None or at.isspace() or node.css_first("a") is not None:
+        return
+    plain = text.isalnum()
+    node.insert_before(("^" if node.tag == "sup" else "_") + ("" if plain else "("))
+    if not plain:
+        node.insert_after(")")
+
+
 def _linked(link: LexborNode, base: str, url: str) -> None:
     """Make the address of a link absolute; within its page it is a fragment. What leads nowhere is text."""
     href = (link.attributes.get("href") or "").strip()
@@ -349,10 +263,10 @@ def _linked(link: LexborNode, base: str, url: str) -> None:
         if link.parent is not None and (link.parent.tag or "") in _HEADS:
             target = ""
     if not target.startswith(("http://", "https://", "#", "mailto:", "ftp:")) or len(target) > LONGEST_LINK:
-        if link.attributes.get("name") is None and link.id is None:
-            link.unwrap()
-        else:
-            link.attrs["href"] = ""
+        link.unwrap()  # where it is not closed, all that follows is in it
+        return
+    if link.css_first("pre, table") is not None:
+        link.unwrap()
         return
     link.attrs["href"] = target
     if "title" in link.attributes:
