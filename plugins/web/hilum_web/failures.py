@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from hilum import ToolError, errors
 
 from hilum_web.connecting import AddressRefused, HostUnknown, UrlUnread
+from hilum_web.reader.unseen import line
 
 
 def failure(error: Exception, url: str, seconds: float) -> ToolError:
@@ -21,7 +22,7 @@ def failure(error: Exception, url: str, seconds: float) -> ToolError:
 
     import httpx
 
-    host, why = site(url), str(error).strip().rstrip(".")
+    host, why = site(url), line(str(error), 300).rstrip(".")
     if isinstance(error, AddressRefused):
         if isinstance(error, HostUnknown):
             return ToolError(f"{why}.", code=errors.E_UNREACHABLE, hint="Check how the host is written.")
@@ -30,7 +31,7 @@ def failure(error: Exception, url: str, seconds: float) -> ToolError:
             hint = "The user can list a host of their own network in web.hosts."
         elif isinstance(error, UrlUnread):
             why, hint = f"{why[:1].lower()}{why[1:]}", "Write the address plainly."
-        return ToolError(f"{url[:300]} is not fetched: {why}.", code=errors.E_ADDRESS, hint=hint)
+        return ToolError(f"{line(url, 300)} is not fetched: {why}.", code=errors.E_ADDRESS, hint=hint)
     if isinstance(error, httpx.TimeoutException):
         return ToolError(
             f"{host} did not answer within {seconds:g} s.", code=errors.E_TIMEOUT, hint="Try another page, or later."
@@ -52,6 +53,6 @@ def failure(error: Exception, url: str, seconds: float) -> ToolError:
 def site(url: str) -> str:
     """The host of an address, with its port, for messages."""
     try:
-        return urlsplit(url).netloc.rpartition("@")[2] or url[:100]
+        return line(urlsplit(url).netloc.rpartition("@")[2] or url, 100)
     except ValueError:
-        return url[:100]
+        return line(url, 100)

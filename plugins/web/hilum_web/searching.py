@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 import time
-import unicodedata
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +16,7 @@ from hilum import Output, Session, ToolError, errors, tool
 from hilum_web.body import read_body
 from hilum_web.connecting import AddressRefused
 from hilum_web.failures import failure, site
+from hilum_web.reader.unseen import line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -207,7 +207,8 @@ def _reason(body: bytes) -> str:
     except (msgspec.DecodeError, UnicodeError, RecursionError, AttributeError):
         return ""
     text = error.get("message") if isinstance(error, dict) else error
-    return f": {text[:200].rstrip('.')}" if isinstance(text, str) and text else ""
+    said = line(text, 200).rstrip(".")
+    return f": {said}" if said else ""
 
 
 def _list(data: object, key: str) -> list[dict[str, Any]]:
@@ -233,6 +234,4 @@ def _cleaned(found: list[Result]) -> list[Result]:
 
 
 def _plain(text: str, most: int) -> str:
-    text = " ".join(html.unescape(re.sub(r"</?[A-Za-z][^<>]{0,300}>", "", text[: most * 8])).split())
-    text = "".join(each for each in text if unicodedata.category(each) not in ("Cc", "Cf", "Cs"))  # nobody sees them
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+    return line(html.unescape(re.sub(r"</?[A-Za-z][^<>]{0,300}>", "", text[: most * 8])), most)

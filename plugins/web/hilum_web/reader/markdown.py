@@ -17,6 +17,7 @@ from urllib.parse import urldefrag, urljoin
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from .main_content import DEEPEST, choose, main_part, quiet
+from .unseen import line, visible
 
 PIECE = 60_000
 LONGEST_LINK = 1_000
@@ -43,10 +44,7 @@ _BLOCKS = frozenset(
 _WRAPPED = frozenset("ul ol dl blockquote pre li dd".split())
 # What is raised or lowered in formulas; not 1st, nor marks of trade.
 _EXPONENT = re.compile(r"(?!(?:st|nd|rd|th|er|re|o|tm|sm)$)(?:[^\W\d_]{1,2}|[\w+−*/().,-]*[\d+−-][\w+−*/().,-]*)", re.I)
-_MARK = "\u2060hilum\u2060"
-# Characters that nobody sees: of Unicode's tags, in which texts for models alone are hidden, the turning of directions,
-# and what steers a terminal.
-_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]")
+_MARK = "\ufdd0hilum\ufdd1"
 
 
 class Markdown:
@@ -72,7 +70,7 @@ class Markdown:
             self._tree, self._part = (tree := LexborHTMLParser(html)), False
             self._choice = choose(tree)
         node = tree.css_first("title")
-        self.title = _UNSEEN.sub("", " ".join(node.text().split()))[:300] if node is not None else ""
+        self.title = line(node.text(), 300) if node is not None else ""
         base = tree.css_first("base[href]")
         self._base = _joined(self.url, (base.attributes.get("href") or "") if base is not None else "")
 
@@ -287,7 +285,7 @@ def _converted(html: str) -> str:
         )  # fmt: skip
         _convert = lambda text: convert(text, options).content or ""  # noqa: E731
     text: str = _convert(html)
-    return _UNSEEN.sub("", re.sub(r"\n{3,}", "\n\n", text))
+    return visible(re.sub(r"\n{3,}", "\n\n", text))
 
 
 def _joined(url: str, href: str) -> str:

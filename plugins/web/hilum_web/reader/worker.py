@@ -70,8 +70,10 @@ def _pdf(body: bytes) -> Iterator[tuple[str, int]]:
 
     import pypdf
 
+    from .unseen import visible
+
     reader = pypdf.PdfReader(io.BytesIO(body))
     if reader.is_encrypted and not reader.decrypt(""):
         raise ValueError("it needs a password")
     for number, page in enumerate(reader.pages, 1):
-        yield f"[Page {number}]\n{page.extract_text()}\n\n", -1
+        yield f"[Page {number}]\n{visible(page.extract_text())}\n\n", -1
