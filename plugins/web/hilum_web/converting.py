@@ -86,7 +86,8 @@ async def results(processes: Processes, body: bytes, content_type: str) -> dict[
     """Read a search engine's page of results.
 
     Returns:
-        ``results``, rows of title, address and extract; ``robot``, whether it takes us for one; or ``error``.
+        ``results``, rows of title, address and extract; ``robot``, whether it takes us for one; ``known``, whether it is a page
+        of results at all; or ``error``.
     """
     async with _reader(processes, {"kind": "results", "type": content_type}, body) as read:
         return await read()

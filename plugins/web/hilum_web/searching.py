@@ -15,7 +15,7 @@ from hilum import Output, Session, ToolError, errors, tool
 
 from hilum_web.body import read_body
 from hilum_web.connecting import AddressRefused
-from hilum_web.failures import failure, site
+from hilum_web.failures import failure, later, site
 from hilum_web.reader.unseen import line
 
 if TYPE_CHECKING:
@@ -147,7 +147,9 @@ class Searcher:
         if why := read.get("error"):
             raise ToolError(f"the page of {site(url)} cannot be read: {why}.", code=errors.E_CONTENT)
         if read["robot"]:
-            raise ToolError(f"{site(url)} takes us for a robot just now.", code=errors.E_DENIED)
+            raise ToolError(f"{site(url)} takes us for a robot just now; try it again later.", code=errors.E_DENIED)
+        if not read["known"]:
+            raise ToolError(f"{site(url)} answered with a page that is none of its results.", code=errors.E_CONTENT)
         return [Result(*row) for row in read["results"]]
 
     async def _instant(self, query: str) -> list[Result]:
@@ -176,7 +178,11 @@ class Searcher:
             raise ToolError(
                 f"{site(url)} did not answer with JSON{f': {hint}' if hint else ''}.", code=errors.E_CONTENT
             ) from None
-        return data if isinstance(data, dict) else {}
+        if not isinstance(data, dict):
+            raise ToolError(
+                f"{site(url)} answered with JSON that holds no results; check its address.", code=errors.E_CONTENT
+            )
+        return data
 
     async def _get(self, method: str, url: str, **options: Any) -> tuple[bytes, str]:
         """Ask a provider: an address that the user has set, so that it may be in their own network."""
@@ -197,7 +203,9 @@ class Searcher:
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, AddressRefused, OSError) as error:
             raise failure(error, url, EACH) from None
         if response.status_code != 200:
-            raise ToolError(f"{site(url)} answered {response.status_code}{_reason(body)}.", code=errors.E_HTTP)
+            raise ToolError(
+                f"{site(url)} answered {response.status_code}{_reason(body)}; {_next(response)}.", code=errors.E_HTTP
+            )
         return body, response.headers.get("content-type", "")
 
 
@@ -209,6 +217,18 @@ def _reason(body: bytes) -> str:
     text = error.get("message") if isinstance(error, dict) else error
     said = line(text, 200).rstrip(".")
     return f": {said}" if said else ""
+
+
+def _next(response: httpx.Response) -> str:
+    """Say what to do about a status."""
+    status = response.status_code
+    if response.is_redirect:
+        return f"it has moved to {site(response.headers.get('location', ''))}: the user must change its address in the settings"
+    if status in (401, 402, 403):
+        return "the user must check its key and its plan, or who may ask it"
+    if status == 429:
+        return f"it is asked too often: try it again {later(response.headers.get('retry-after', ''))}"
+    return "try it again later" if status >= 500 or status == 202 else "the user must check its address in the settings"
 
 
 def _list(data: object, key: str) -> list[dict[str, Any]]:

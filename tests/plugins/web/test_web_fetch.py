@@ -138,6 +138,15 @@ async def test_no_kind_of_text_carries_what_nobody_sees(site, fetch, kind):
     assert not re.search(unseen, result.text)
 
 
+async def test_what_a_redirect_tells_of_a_login_is_not_shown(site, fetch):
+    site.redirect("/r", "https://user:secret@wiki.example/")
+    result = await fetch(f"{site.url}/r")
+    assert result.code == "E_ADDRESS"
+    assert "https://…@wiki.example/" in result.text
+    assert f"{site.host} redirects there." in result.text
+    assert "secret" not in result.text
+
+
 async def test_messages_carry_nothing_unseen_of_a_server(site, fetch):
     """Where a page leads to, and what it calls its kind and its packing, is said by the server."""
     odd = "\u202egnp.exe\U000e0041"
@@ -238,7 +247,13 @@ async def test_a_chain_of_redirects_has_an_end(site, fetch):
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(401, "login"), (403, "not open to programs"), (404, "search for"), (429, "Wait 7 s"), (503, "later")],
+    [
+        (401, "login"),
+        (403, "not open to programs"),
+        (404, "search for"),
+        (429, "try it again in 7 s"),
+        (503, "Try it again in 7 s"),
+    ],
 )
 async def test_statuses_are_told_with_what_to_do(site, fetch, status, words):
     url = site.page("/page", "no", status=status, retry_after="7")

@@ -61,8 +61,8 @@ def _results(body: bytes, request: dict[str, str]) -> None:
     from .charsets import decode
     from .results import duckduckgo
 
-    found, robot = duckduckgo(decode(body, request["type"]))
-    _say(results=found, robot=robot, end=True)
+    found, robot, known = duckduckgo(decode(body, request["type"]))
+    _say(results=found, robot=robot, known=known, end=True)
 
 
 def _pdf(body: bytes) -> Iterator[tuple[str, int]]:
