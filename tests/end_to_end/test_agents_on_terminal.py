@@ -57,6 +57,18 @@ async def test_rows_show_what_runs_and_what_waits(cli):
     assert "task: part 1" in (await cli("agents", "results")).out
 
 
+async def test_the_answer_of_an_agent_that_was_called_is_shown_once(cli, asks):
+    """It is the last word then, and no word on the way to another."""
+    answer = 'All is well.\n\n```json\n{"summary": "", "proposals": [], "applied": []}\n```'
+    async with (
+        cli.model(asks("list_directory"), answer),
+        cli.on_terminal("run", "@refactor look") as terminal,
+    ):
+        await terminal.see('To answer refactor: hilum run "@refactor')
+        assert await terminal.end() == 0
+    assert terminal.text.count("All is well.") == 1
+
+
 async def test_elsewhere_there_is_a_line_at_each_change(cli):
     gate = trio.Event()
     gate.set()

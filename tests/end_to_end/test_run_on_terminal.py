@@ -110,7 +110,7 @@ async def test_an_approval_that_runs_out_is_a_no(cli, asks):
         cli.on_terminal("run", "write", "--set", "approval_timeout=3") as terminal,
     ):
         await terminal.see("s is a no")
-        await terminal.see("It is settled")
+        await terminal.see("It is settled: Nobody answered within 3 seconds.")
         assert await terminal.end() == 0
     assert "Then not." in terminal.text
 

@@ -222,9 +222,11 @@ def rows(views: Sequence[AgentView], width: int, most: int, spin: str, now: floa
 
 
 def again(views: Sequence[AgentView]) -> str:
-    """Say how results are found again, empty where there are none."""
+    """Say how one that the user called is answered, and how results are found again; empty where there are none."""
     if not views:
         return ""
     if len(views) == 1:
-        return f"To read what {views[0].name} found again: hilum agents result {views[0].id}"
+        one = views[0]
+        found = f"To read what {one.name} found again: hilum agents result {one.id}"
+        return found if one.owner else f'To answer {one.agent}: hilum run "@{one.agent} …". {found}'
     return f"{len(views)} agents have ended. To read one again: hilum agents result ID, for example {views[0].id}"

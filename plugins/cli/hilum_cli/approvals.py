@@ -56,6 +56,8 @@ class Approver:
             self._end(self._open.id)
 
     def _end(self, identity: str, why: str = "") -> None:
+        if identity in self._settled:  # the call of a question that ran out ends after it, and knows less
+            return
         self._settled.add(identity)
         self._why = why
         if self._open and self._open.id == identity:

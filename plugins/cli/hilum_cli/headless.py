@@ -211,7 +211,7 @@ class Headless:
                     await self._show(session, item, approver)
                 if isinstance(item, RunEnded) and item.agent == face.progress.lead:
                     over += [] if any(run.id == item.run for run in runs) else [item]
-                    if busy(session) and item.text and not self.stopping.signal:
+                    if item.text and not self.stopping.signal and busy(session, beside=item.agent):
                         await face.aside(item.text)
                 if all(run.result for run in runs) and self._all_over(session):
                     for rest in session.journal.since(self.shown):  # written with it: the change of state
@@ -261,10 +261,10 @@ class Headless:
         raise UsageError("Nothing was cut off in this session.", hint=hint)
 
 
-def busy(session: Session) -> bool:
-    """Whether agents run, wait, or are still to be told of in a session."""
+def busy(session: Session, beside: str = "") -> bool:
+    """Whether agents run, wait, or are still to be told of in a session, ``beside`` one that does not count."""
     half = session.half(Runs)
-    return half is not None and half.busy()
+    return half is not None and half.busy(beside)
 
 
 def _joined(first: RunEnded, later: RunEnded) -> RunEnded:

@@ -29,6 +29,12 @@ TOGETHER = 0.1
 OFTEN = 0.2
 """Seconds between two signs of progress that are shown."""
 
+MOST_PROPOSALS, LONGEST_PROPOSAL = 20, 80
+"""What of a server's proposals for an argument is shown."""
+
+LONGEST_PROMPT = 200_000
+"""Characters of a server's prompt, which becomes what the user says."""
+
 
 class ServerClient:
     """A server of a session. What talks to it is imported and made at its first use: most servers of most sessions have none.
@@ -161,11 +167,18 @@ class ServerClient:
                 requests.changed = trio.Event()
                 new = await listing.ask(client)
                 if new != self.offer:
+                    if self._is_more(new):
+                        await trio.to_thread.run_sync(offer.keep, self.brief.digest, new)
                     self.take(new)
-                    await trio.to_thread.run_sync(offer.keep, self.brief.digest, new)
                     self._changed(self, True)
                 await requests.changed.wait()
                 await trio.sleep(TOGETHER)
+
+    def _is_more(self, new: Offer) -> bool:
+        """Whether an offer is worth keeping: not where only tools are missing that servers offer to who can ask a user."""
+        if self.session.kind != "headless" or self.offer is None:
+            return True
+        return not {tool.name for tool in new.tools} < {tool.name for tool in self.offer.tools}
 
     async def _listen(self, client: Client) -> None:
         """Hear of changes where the protocol has a stream for that; else they come as notifications."""
@@ -239,9 +252,13 @@ class ServerClient:
         except (ToolError, trio.Cancelled):
             raise
         except Exception as error:
-            from hilum_mcp.errors import NO_STATUS, reason_of
+            from hilum_mcp.errors import LESS, NO_STATUS, reason_of, too_large
+            from hilum_mcp.stdio import LONGEST_LINE
 
             why = reason_of(error)
+            if too_large(why):
+                message = f"The MCP server {self.name} answers {what} with more than {LONGEST_LINE >> 20} MB."
+                raise ToolError(message, code=errors.E_TOO_LARGE, hint=LESS) from None
             if why.startswith(NO_STATUS) and self.connection.refused:
                 why = self.connection.refused
             message = f"The MCP server {self.name} refuses {what}: {why}"
@@ -268,7 +285,7 @@ class ServerClient:
         images: list[Any] = []
         for each in found.contents:
             results.resource(each, source, texts, images)
-        return Output("\n\n".join(texts), tuple(images))
+        return Output("\n\n".join(texts) or ("" if images else "It is empty."), tuple(images))
 
     async def resources(self) -> list[str]:
         """Give a line for each resource and each template of resources.
@@ -302,7 +319,7 @@ class ServerClient:
         Raises:
             ToolError: There is none, or the server is down.
         """
-        from hilum_mcp import results
+        from hilum_mcp import listing, results
         from hilum_mcp.parsing import whole
 
         arguments = whole(arguments)
@@ -312,7 +329,42 @@ class ServerClient:
             texts, images = results.contents([message.content], f"mcp {self.name}")
             text = "\n".join([*texts, *("[an image: not shown]" for _ in images)])
             parts.append(text if message.role == "user" else f"[{message.role}]\n{text}")
-        return "\n\n".join(parts)
+        whole_text = "\n\n".join(parts)
+        if len(whole_text) > LONGEST_PROMPT:
+            message = f"The prompt {name} of the MCP server {self.name} has {len(whole_text):,} characters."
+            raise ToolError(
+                message, code=errors.E_TOO_LARGE, hint=f"{LONGEST_PROMPT:,} are taken. Say in your words what to do."
+            )
+        return listing.text(whole_text, LONGEST_PROMPT)
+
+    async def proposals(self, prompt: str, argument: str, given: dict[str, str]) -> list[str]:
+        """Give what the server proposes for an argument of a prompt, none where it proposes nothing.
+
+        Args:
+            prompt: The prompt.
+            argument: Its argument.
+            given: Arguments that are known, which may narrow it.
+
+        Raises:
+            ToolError: The server is down.
+        """
+        from mcp_types import PromptReference
+
+        from hilum_mcp.listing import text
+        from hilum_mcp.parsing import whole
+
+        reference, context = PromptReference(type="ref/prompt", name=prompt), whole(given)
+
+        async def ask(client: Client) -> list[str]:
+            if client.server_capabilities.completions is None:
+                return []
+            found = await client.complete(reference, {"name": argument, "value": ""}, context or None)
+            return [
+                text(each.replace("\n", " "), LONGEST_PROPOSAL) for each in found.completion.values[:MOST_PROPOSALS]
+            ]
+
+        proposed: list[str] = await self._limited(ask, f"proposals for {argument}")
+        return proposed
 
     async def _limited(self, job: Any, what: str) -> Any:
         limit = self.brief.call_seconds or self.settings.call_seconds

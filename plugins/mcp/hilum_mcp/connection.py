@@ -20,7 +20,7 @@ import attrs
 import trio
 from hilum import HilumError, NeedsUser, ToolError, errors
 
-from hilum_mcp.errors import NeedsLogin, reason_of, single
+from hilum_mcp.errors import LESS, NeedsLogin, reason_of, single, too_large
 from hilum_mcp.stdio import Line
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class Connection:
             return task.value  # type: ignore[no-any-return]
         if line.forgotten and task.error is not None and not last:
             raise _Forgotten(line)
-        if task.error is None or _closed(task.error):
+        if task.error is None or (_closed(task.error) and not too_large(str(task.error))):
             with trio.move_on_after(REASON):  # it may come a moment later than the end
                 await line.lost.wait()
         if task.error is not None and not line.lost.is_set():
@@ -226,6 +226,8 @@ class Connection:
         message = f"The MCP server {self.name} {what}. {why}".strip()
         if self.login or self._line.login:
             return NeedsUser(message, code=errors.E_SERVER, hint=f"The user can log in: hilum mcp login {self.name}")
+        if too_large(why):
+            return ToolError(message, code=errors.E_TOO_LARGE, hint=LESS)
         wait = max(math.ceil(self._next - trio.current_time()), 1)
         again = f"It is started again in {wait} s: try" if self._wanted.is_set() else f"Try again in {wait} s"
         hint = (

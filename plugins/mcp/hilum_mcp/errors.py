@@ -8,9 +8,17 @@ LONGEST = 500
 NO_STATUS = "Server returned an error response"
 """What the SDK says of any status that is no success."""
 
+TOO_LARGE = "It sent an answer of more than {} MB."
+LESS = "Ask for less at once: a part, a page, a smaller image."
+
 
 class NeedsLogin(Exception):
     """The server wants the user to log in, which only ``hilum mcp login`` does."""
+
+
+def too_large(why: str) -> bool:
+    """Whether something failed by the size of an answer: what is said of one here, or by the SDK of an event."""
+    return TOO_LARGE.partition("{")[0] in why or ("event exceeded the" in why and "byte limit" in why)
 
 
 def single(error: BaseException) -> BaseException:

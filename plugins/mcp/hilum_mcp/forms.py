@@ -48,10 +48,14 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What the user may choose, what the server proposes first; what is left to be typed is not among them."""
-        own = (YES, NO) if self.kind == "boolean" else tuple(self.choices)
+        """What the user may choose; what is left to be typed is not among them.
+
+        The first is what Enter takes: what the server proposes, else nothing, else no. Enter agrees to nothing by itself.
+        """
+        own = (NO, YES) if self.kind == "boolean" else tuple(self.choices)
         own = (self.default, *(each for each in own if each != self.default)) if self.default else own
-        return (*own[:MOST_CHOICES], *(() if self.required else (SKIP,)), DECLINE)
+        own, skip = own[:MOST_CHOICES], () if self.required else (SKIP,)
+        return (*own, *skip, DECLINE) if self.default else (*skip, *own, DECLINE)
 
     def value(self, given: Sequence[str]) -> Any:
         """Give the value that an answer stands for, ``None`` for none.
@@ -115,7 +119,7 @@ def fields(schema: Mapping[str, Any]) -> list[Field]:
 def _field(name: str, about: Any, required: bool) -> Field:
     if not isinstance(about, Mapping):
         raise ValueError(f"The field {name} is no object.")
-    said = ": ".join(str(about[key])[:LONGEST] for key in ("title", "description") if about.get(key)) or name
+    said = ": ".join(str(about[key])[:LONGEST] for key in ("title", "description") if about.get(key)) or name[:LONGEST]
     kind, multiple, default = about.get("type", "string"), False, about.get("default")
     least, most = (about.get(key) for key in _BOUNDS.get(str(kind), ("", "")))
     if kind == "array":
@@ -126,10 +130,10 @@ def _field(name: str, about: Any, required: bool) -> Field:
     choices: dict[str, str] = {}
     for each in about.get("oneOf") or about.get("anyOf") or ():
         if isinstance(each, Mapping) and "const" in each:
-            choices[str(each.get("title") or each["const"])] = str(each["const"])
+            choices[str(each.get("title") or each["const"])[:LONGEST]] = str(each["const"])
     if not choices:
         shown = about.get("enumNames") or about.get("enum") or ()
-        choices = {str(s): str(v) for s, v in zip(shown, about.get("enum") or (), strict=False)}
+        choices = {str(s)[:LONGEST]: str(v) for s, v in zip(shown, about.get("enum") or (), strict=False)}
     if multiple and not choices:
         raise ValueError(f"The field {name} is a list without choices.")
     more = f" ({kind})" if kind in ("number", "integer") else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -193,7 +194,7 @@ class Mcp:
 
         Args:
             server: Name of the server.
-            uri: The resource's address, as list_resources gives it.
+            uri: The resource's address, as list_resources gives it. The user writes it as @server:uri.
         """
         return await self._client(server, agent).read(uri, "tool:read_resource")
 
@@ -281,9 +282,13 @@ class Mcp:
             return Interpretation(text, reply=listed(self._prompts()))
         if (meant := command(text, self._prompts())) is None:
             return None
-        client, wanted, arguments, problem = meant
+        client, wanted, arguments, problem, missing = meant
         if problem:
-            return Interpretation(text, reply=problem)
+            proposed: list[str] = []
+            with trio.move_on_after(PROMPT_SECONDS), suppress(ToolError):
+                proposed = await client.proposals(wanted, missing[0], arguments) if missing else []
+            more = f"\n{missing[0]}: {', '.join(proposed)}" if proposed else ""
+            return Interpretation(text, reply=problem + more)
         with trio.move_on_after(PROMPT_SECONDS):
             try:
                 return Interpretation(await client.prompt(wanted, arguments))

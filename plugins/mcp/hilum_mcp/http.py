@@ -1,6 +1,6 @@
-"""Servers that are reached by HTTP: streamable HTTP, and SSE of the first era, over the SDK.
+"""Servers that are reached by HTTP: streamable HTTP over the SDK, and HTTP with SSE of the first era.
 
-Redirects are followed on the server's own origin only, which is the SDK's rule. Proxies and certificates are those of the
+Redirects are followed on the server's own origin only. Proxies and certificates are those of the
 environment (``HTTPS_PROXY``, ``NO_PROXY``, ``SSL_CERT_FILE``).
 """
 
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import trio
 from hilum import UsageError
 
-from hilum_mcp.errors import NO_STATUS, reason_of, single
+from hilum_mcp.errors import NO_STATUS, TOO_LARGE, reason_of, single, too_large
+from hilum_mcp.first import events_transport, same_origin
 from hilum_mcp.login import takes_login
 from hilum_mcp.stdio import LONGEST_LINE, Broken, Line
 
@@ -31,6 +32,9 @@ GOODBYE = 0.2
 """Seconds to tell a server that its session is over."""
 
 _WANTED = re.compile(r'(?i)^bearer\b(?=.*\berror="?insufficient_scope).*\bscope="([\x20-\x21\x23-\x5b\x5d-\x7e]+)"')
+
+_GONE = (404, 410)
+"""Status of a post in the first era that says that its stream is no more."""
 
 MOMENT = 0.05
 """Seconds after the end of a stream within which the SDK raises why it ended."""
@@ -57,34 +61,32 @@ async def http_transport(
     import anyio
     import httpx2
     from mcp import MCPError
-    from mcp.client.sse import sse_client
     from mcp.client.streamable_http import streamable_http_client
 
     watch = _Watch(server, line, signed=auth is not None, sse=sse)
     given = {"accept-encoding": "identity", **_headers(server)}
 
-    def client(
-        headers: dict[str, str] | None = None, timeout: Any = None, auth: httpx2.Auth | None = auth
-    ) -> httpx2.AsyncClient:
+    def client() -> httpx2.AsyncClient:
         hooks: dict[str, list[Callable[..., Any]]] = {"request": [watch.asks], "response": [watch.hears]}
         return httpx2.AsyncClient(
-            headers=given | (headers or {}),
+            headers=given,
             timeout=httpx2.Timeout(CONNECT, read=None, pool=None),
             limits=httpx2.Limits(max_connections=None),
+            follow_redirects=sse,  # as far as the hook lets it
             auth=auth,
             event_hooks=hooks,
         )
 
     try:
         async with AsyncExitStack() as stack:
+            http = await stack.enter_async_context(client())
             if sse:
-                made = sse_client(server.url, httpx_client_factory=client, auth=auth)
-            else:
-                http = await stack.enter_async_context(client())
-                stack.push_async_callback(watch.goodbye, http)
-                made = streamable_http_client(
-                    server.url, http_client=http, terminate_on_close=False, max_sse_event_size=LONGEST_LINE
-                )
+                yield await stack.enter_async_context(events_transport(http, server.url, line))
+                return
+            stack.push_async_callback(watch.goodbye, http)
+            made = streamable_http_client(
+                server.url, http_client=http, terminate_on_close=False, max_sse_event_size=LONGEST_LINE
+            )
             read, write = await stack.enter_async_context(made)
             into, heard = anyio.create_memory_object_stream[Any](0)
             nursery = await stack.enter_async_context(trio.open_nursery())
@@ -95,6 +97,10 @@ async def http_transport(
                 nursery.cancel_scope.cancel()
                 into.close()
                 heard.close()
+    except* httpx2.SSEError as group:  # what it sent is none of its events, or more than one may be
+        why = reason_of(group)
+        line.lose(TOO_LARGE.format(LONGEST_LINE >> 20) if too_large(why) else why)
+        raise
     except* httpx2.TransportError as group:
         why = reason_of(group)
         trust = " SSL_CERT_FILE names a certificate of your own to trust." if "CERTIFICATE_VERIFY" in why else ""
@@ -157,7 +163,10 @@ class _Watch:
         self._next = 0.0
 
     async def asks(self, request: httpx2.Request) -> None:
-        """Wait before a stream is opened again that was open a moment ago."""
+        """Wait before a stream is opened again that was open a moment ago; keep what is sent on the server's origin."""
+        if self.sse and "accept-encoding" in request.headers and not same_origin(self.server.url, str(request.url)):
+            self.line.lose(f"Redirect to {place(str(request.url))} not followed.")
+            raise Broken(self.line.why)
         if request.method == "GET":
             await trio.sleep_until(self._next)
             self._next = trio.current_time() + BETWEEN
@@ -169,7 +178,7 @@ class _Watch:
         """Note the status, and bound what is read."""
         event = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         if not event:  # each event is bounded by the SDK
-            response.stream = _bounded(response.stream, self.line)
+            response.stream = _bounded(response.stream)
         if "accept-encoding" not in response.request.headers:
             return  # it belongs to a log-in
         line, status = self.line, response.status_code
@@ -177,7 +186,8 @@ class _Watch:
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             line.lose("It sends compressed what was asked for as it is.")
             raise Broken(line.why)
-        if status < 400:
+        lost = self.sse and response.request.method == "POST" and status in (301, 302, 303)  # it goes on as a GET
+        if status < 400 and not lost:
             return
         line.refused = (
             f"{place(str(response.request.url))} answers HTTP {status} {responses.get(status, '')}".rstrip() + "."
@@ -193,8 +203,8 @@ class _Watch:
             raise Broken(line.why)
         elif status == 404 and response.request.method == "POST" and "mcp-session-id" in response.request.headers:
             line.forgotten = True
-        elif self.sse and response.request.method == "POST":
-            line.lose(line.refused)  # the SDK only logs it
+        elif self.sse and response.request.method == "POST" and status in _GONE:
+            line.lose(line.refused)
 
     async def goodbye(self, client: httpx2.AsyncClient) -> None:
         """Tell the server that the session is over, whatever is cancelled around."""
@@ -203,8 +213,8 @@ class _Watch:
                 await client.delete(self.server.url, headers=self.session)
 
 
-def _bounded(stream: Any, line: Line) -> Any:
-    """Give a stream of a body that breaks off when it is too large."""
+def _bounded(stream: Any) -> Any:
+    """Give a stream of a body that breaks off when it is too large; the SDK tells whose answer it was, and nobody else."""
     import httpx2
 
     class Bounded(httpx2.AsyncByteStream):
@@ -213,8 +223,7 @@ def _bounded(stream: Any, line: Line) -> Any:
             async for chunk in stream:
                 size += len(chunk)
                 if size > LONGEST_LINE:
-                    line.lose(f"It sent an answer of more than {LONGEST_LINE >> 20} MB.")
-                    raise Broken(line.why)
+                    raise httpx2.StreamError(TOO_LARGE.format(LONGEST_LINE >> 20))
                 yield chunk
 
         async def aclose(self) -> None:

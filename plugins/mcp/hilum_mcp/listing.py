@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_PAGES, MOST_TOOLS, MOST_SCHEMA, MOST_BYTES, MOST_DEPTH, MOST_ODD = 100, 1_000, 65_536, 4 << 20, 40, 20
-LONGEST_DESCRIPTION, LONGEST_INSTRUCTIONS = 2_000, 2_000
+LONGEST_DESCRIPTION, LONGEST_INSTRUCTIONS, LONGEST_NAME, MOST_ARGUMENTS = 2_000, 2_000, 200, 50
 PAGE_SECONDS = 30.0
 """How long one page of a list may take."""
 
@@ -53,7 +53,7 @@ async def ask(client: Client) -> Offer:
         listed = await pages(client.list_tools, "tools", odd, lambda each: _tool(each, odd))
         tools = _bounded(list({tool.name: tool for tool in listed}.values()), odd)
     if has.prompts is not None:
-        prompts = await pages(client.list_prompts, "prompts", odd, _prompt)
+        prompts = await pages(client.list_prompts, "prompts", odd, lambda each: _prompt(each, odd))
     said = text(client.instructions, LONGEST_INSTRUCTIONS)
     return Offer(tuple(tools), tuple(prompts), has.resources is not None, said, tuple(odd[:MOST_ODD]))
 
@@ -117,7 +117,13 @@ def _bounded(tools: list[Offered], odd: list[str]) -> list[Offered]:
     return tools
 
 
-def _prompt(each: Any) -> Prompted:
+def _prompt(each: Any, odd: list[str]) -> Prompted | None:
+    names = (each.name, *(a.name for a in each.arguments or ()))
+    if len(names) > MOST_ARGUMENTS or any(
+        name != text(name, LONGEST_NAME).replace("\n", " ") or not name for name in names
+    ):
+        odd.append(f"The prompt {text(each.name, 80)!r} is left out: nobody could type its names.")
+        return None
     given = [Argument(a.name, text(a.description, 300), bool(a.required)) for a in each.arguments or ()]
     return Prompted(each.name, text(each.description or each.title, 300), tuple(given))
 

@@ -84,6 +84,8 @@ class Desk:
         catalog = await self.catalog()
         if (entry := catalog.get(name)) is None:
             names = [each.server.name for each in catalog.entries]
+            if told := next((each for each in catalog.complaints if f".{name}: " in each), ""):
+                raise UsageError(f"The MCP server {name} cannot be used. {told}", hint="Mend its description.")
             raise unknown("MCP server", name, names, hint=f"{self.prog} list shows them all.")
         return entry
 

@@ -67,6 +67,8 @@ class Provider(Apart, OAuthClientProvider):
         super().__init__(server.url, metadata, kept, self._show, answer or self._nobody, document)
         self.server_url, self.reach = server.url, reach_of(server.url, hosts)
         self._kept, self._shown, self._scope, self._named = kept, show, oauth.get("scope"), oauth.get("issuer", "")
+        self._name, self._file = server.name, server.file
+        self._assumed = oauth.get("assume_pkce", "").lower() == "true"
         self._legacy = self._wanted = ""
 
     # --- what is kept ---------------------------------------------------------------------------------------------------
@@ -224,12 +226,35 @@ class Provider(Apart, OAuthClientProvider):
 
     async def _perform_authorization(self) -> httpx2.Request:
         self._method()
-        context, metadata = self.context, self.context.oauth_metadata
-        methods = metadata.code_challenge_methods_supported if metadata else None
-        if methods is not None and "S256" not in methods:
-            raise OAuthFlowError("The server takes no proof of who began a log-in (PKCE with S256); hilum wants it.")
+        self._check_pkce()
+        context = self.context
         context.client_metadata.scope = union_scopes(self._scope or context.client_metadata.scope, self._wanted)
         return await super()._perform_authorization()
+
+    def _check_pkce(self) -> None:
+        """Refuse to log in where nobody says that a stolen code is worth nothing (PKCE with S256).
+
+        MCP 2026-07-28, authorization, "Authorization Code Protection": metadata that says nothing of it means no. A server of
+        2025-03-26 may have no metadata at all, and no other way to say it.
+
+        Raises:
+            OAuthFlowError: It is not said.
+        """
+        metadata, named = self.context.oauth_metadata, self.context.auth_server_url
+        if metadata is None and not named:
+            return
+        methods = metadata.code_challenge_methods_supported if metadata else None
+        if "S256" in (methods or ()) or (methods is None and self._assumed):
+            return
+        who = f"{str(metadata.issuer) if metadata else named}, where {self._name} has you log in,"
+        why = "without which a stolen code is enough to get in."
+        if methods is None:
+            raise OAuthFlowError(
+                f"{who} does not say whether it takes PKCE with S256, {why} If you know that it does, write"
+                f' "assume_pkce": true into oauth of {self._name} in {self._file}.'
+            )
+        hint = "Ask its operator for it, or use a key (headers) instead of logging in."
+        raise OAuthFlowError(f"{who} takes no PKCE with S256, {why} {hint}")
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         await super()._handle_token_response(response)

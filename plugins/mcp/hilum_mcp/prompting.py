@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 
 class Meant(NamedTuple):
-    """What a command means: which prompt, with what; or what is wrong with it."""
+    """What a command means: which prompt, with what; or what is wrong with it, and what is missing."""
 
     client: ServerClient
     prompt: str
     arguments: dict[str, str]
     problem: str = ""
+    missing: tuple[str, ...] = ()
 
 
 def command(text: str, known: Known) -> Meant | None:
@@ -29,10 +30,12 @@ def command(text: str, known: Known) -> Meant | None:
         text: What the user wrote.
         known: The prompts there are, each with its server.
     """
-    word, _, rest = text[1:].partition(" ")
-    for client, prompt in known:
-        if word in (f"{client.name}:{prompt.name}", f"{client.prefix}:{prompt.name}"):
-            return _with_arguments(client, prompt, rest.strip())
+    named = {
+        f"{name}:{prompt.name}": (client, prompt) for client, prompt in known for name in (client.prefix, client.name)
+    }
+    for name in sorted(named, key=len, reverse=True):  # a name may have spaces, and be the beginning of another
+        if text[1:] == name or text[1:].startswith((f"{name} ", f"{name}\n")):
+            return _with_arguments(*named[name], text[1 + len(name) :].strip())
     return None
 
 
@@ -58,7 +61,8 @@ def _with_arguments(client: ServerClient, prompt: Prompted, rest: str) -> Meant:
             return Meant(client, prompt.name, {}, f"It takes less. {usage(client, prompt)}")
     found |= dict(zip(free, plain, strict=False))
     if missing := [a.name for a in prompt.arguments if a.required and a.name not in found]:
-        return Meant(client, prompt.name, {}, f"It needs {', '.join(missing)}. {usage(client, prompt)}")
+        said = f"It needs {', '.join(missing)}. {usage(client, prompt)}"
+        return Meant(client, prompt.name, found, said, tuple(missing))
     return Meant(client, prompt.name, found)
 
 

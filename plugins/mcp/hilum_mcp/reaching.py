@@ -79,7 +79,8 @@ async def once(desk: Desk, entry: Entry, job: Job, auth: httpx2.Auth | None = No
     result: list[Any] = []
     failure: BaseException | None = None
     async with session_of(desk) as (session, settings):
-        opening = Opening(session, server, settings, log, Requests(session, server.name, settings, log), auth)
+        requests = Requests(session, server.name, settings, log, able=True)
+        opening = Opening(session, server, settings, log, requests, auth)
         usual = start_seconds(server, settings) + (server.call_seconds or settings.call_seconds)
         with trio.move_on_after(limit or usual) as patience:
             try:

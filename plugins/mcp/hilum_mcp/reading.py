@@ -351,6 +351,7 @@ def _oauth(value: Mapping[Any, Any]) -> dict[str, str]:
         "clientsecret": "client_secret",
         "scopes": "scope",
         "clientmetadataurl": "client_metadata_url",
+        "assumepkce": "assume_pkce",
     }
     found = {}
     for name, item in value.items():

@@ -70,10 +70,12 @@ class Requests:
         name: What the server is called.
         settings: As they hold for the session.
         log: The server's log.
+        able: Whether it is told of a user even where there is none: what is listed is then what a session at a terminal gets,
+            as servers offer some tools only to who can ask.
     """
 
-    def __init__(self, session: Session, name: str, settings: McpSettings, log: Log) -> None:
-        self.session, self.name, self.settings, self.log = session, name, settings, log
+    def __init__(self, session: Session, name: str, settings: McpSettings, log: Log, able: bool = False) -> None:
+        self.session, self.name, self.settings, self.log, self.able = session, name, settings, log, able
         self.changed = trio.Event()
         self._work: list[Work] = []
         self._lock = trio.Lock()
@@ -98,7 +100,7 @@ class Requests:
             "logging_callback": self._heard,
             "message_handler": self._news,
         }
-        if self._plan() is not None:
+        if self.able or self._plan() is not None:
             given["elicitation_callback"] = self._elicit
             if self.settings.sampling == "ask":
                 given["sampling_callback"] = self._sample
@@ -148,9 +150,10 @@ class Requests:
             self.log.say(f"asked for what no form can have: {error}")
             return mcp_types.ElicitResult(action="decline")
         content: dict[str, Any] = {}
-        for field in wished:
+        for number, field in enumerate(wished, 1):
+            place = f"({number} of {len(wished)}) " if len(wished) > 1 else ""
             warning = WARNING if secret(f"{said} {field.name} {field.question}") else ""
-            value, action = await self._field(f"{who}: {said}{warning}", field)
+            value, action = await self._field(f"{who}: {said}{warning}\n{place}", field)
             if action:
                 return mcp_types.ElicitResult(action=action)  # type: ignore[arg-type]
             if value is not None:
@@ -161,7 +164,7 @@ class Requests:
         """Ask for a field; gives its value, and what is to be answered where it has none and the form ends."""
         problem = ""
         for _ in range(3):
-            given = await self._ask(f"{question}\n{field.question}{problem}", field.options, field.multiple)
+            given = await self._ask(f"{question}{field.question}{problem}", field.options, field.multiple)
             if not given:
                 return None, "cancel"
             if DECLINE in given:
@@ -228,4 +231,4 @@ def _host(url: str) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} … ({len(text):,} characters in all)"

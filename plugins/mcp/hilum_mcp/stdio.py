@@ -12,6 +12,8 @@ The end: nothing more is written, standard input closes, the server has a moment
 from __future__ import annotations
 
 import math
+import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
@@ -21,6 +23,7 @@ import attrs
 import trio
 from hilum import HilumError
 
+from hilum_mcp.errors import TOO_LARGE
 from hilum_mcp.log import Log
 
 if TYPE_CHECKING:
@@ -39,8 +42,12 @@ FLUSH, LEAVE, TERM = 0.2, 1.0, 1.0
 """Seconds to write what is pending, to go by itself at the end of input, and between SIGTERM and SIGKILL."""
 
 
-PROGRAMS = {"UV_TOOL_DIR": "uv-tools", "DENO_DIR": "deno", "BUN_INSTALL_CACHE_DIR": "bun"}
-"""Where uvx and its like keep programs, which the sandbox does not let them write to: the variable that moves it."""
+PROGRAMS = {"UV_TOOL_DIR": "uv-tools", "DENO_DIR": "deno", "BUN_INSTALL_CACHE_DIR": "bun", "XDG_CACHE_HOME": "cache"}
+"""Where uvx and its like keep programs, and others what they like, which the sandbox does not let them write to: the variable
+that moves it."""
+
+FETCHED = {"PLAYWRIGHT_BROWSERS_PATH": "ms-playwright", "HF_HOME": "huggingface", "TORCH_HOME": "torch"}
+"""What was fetched before and is large: read where it stands in the user's own cache, by the variable that names it."""
 
 
 class Broken(Exception):
@@ -158,7 +165,7 @@ class _Pipes:
             self.held.clear()
         self.held += rest
         if len(self.held) > LONGEST_LINE:
-            raise Broken(f"It wrote a line of more than {LONGEST_LINE >> 20} MB.")
+            raise Broken(TOO_LARGE.format(LONGEST_LINE >> 20))
         return whole
 
     def _message(self, data: bytes) -> Any:
@@ -183,6 +190,9 @@ class _Pipes:
             code = await self.process.wait()
         last = self.log.last()
         how = "It closed its standard output" if code is None else f"It exited with code {code}"
+        if code is not None and code < 0:
+            with suppress(ValueError):
+                how = f"It was ended by {signal.Signals(-code).name}"
         how += "" if self.heard else " before it answered"
         held = " What it may write to is said by mcp.sandbox." if "read-only file system" in last.lower() else ""
         return f"{how}; its last words: {last}{held}" if last else f"{how}."
@@ -231,4 +241,9 @@ def environment(given: Mapping[str, str], cache: Path | None = None) -> dict[str
         cache: A folder that it may write to, where what starts servers keeps programs; ``None`` leaves them their own.
     """
     folders = {} if cache is None else {name: str(cache / folder) for name, folder in PROGRAMS.items()}
-    return {"NO_COLOR": "1", "npm_config_update_notifier": "false", **folders, **given}
+    own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    known = {
+        name: str(own / folder) for name, folder in FETCHED.items() if cache is not None and (own / folder).is_dir()
+    }
+    known = {name: os.environ.get(name, folder) for name, folder in known.items()}
+    return {"NO_COLOR": "1", "npm_config_update_notifier": "false", **folders, **known, **given}

@@ -53,6 +53,22 @@ def test_windows_without_an_end(browser: Browser, site: Site) -> None:
         browser.text("close", tab=1)
 
 
+def test_a_window_whose_opener_is_gone_is_closed(browser: Browser, site: Site) -> None:
+    """Nobody was told of it, and it must not go on behind all others, or before them."""
+    site.pages["/beats"] = "<script>setInterval(() => fetch('/beat'), 20)</script>"
+    site.pages["/opener"] = "<script>setInterval(() => open('/beats'), 2)</script>"
+    browser.text("navigate", url=site.url("/opener"))
+    browser.text("wait", waitMs=300, tab=1)
+    while "No page" not in browser.text("tabs"):
+        browser.text("close", tab=1)
+    browser.text("tabs")
+    browser.text("tabs")
+    browser.text("navigate", url=site.url("/well"))
+    before = site.asked.count("GET /beat")
+    browser.text("wait", waitMs=500)
+    assert before == site.asked.count("GET /beat") > 0
+
+
 def test_a_page_that_closes_itself(browser: Browser, site: Site) -> None:
     site.pages["/opens"] = "<a href=/closes target=_blank>open</a>"
     site.pages["/closes"] = "<button onclick='window.close()'>close</button>"

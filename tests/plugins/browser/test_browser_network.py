@@ -130,7 +130,7 @@ def test_failures_of_a_site_name_it_and_what_to_do(browser: Browser, site: Site)
         for url, code, why in (
             (f"http://localhost:{closed}/", "E_UNREACHABLE", "the connection was refused"),
             ("http://nowhere.invalid/", "E_UNREACHABLE", "was not found"),
-            (f"http://localhost:{port}/", "E_TIMEOUT", "did not answer within 3 s"),
+            (f"http://localhost:{port}/", "E_TIMEOUT", "did not answer within 4 s"),
             (f"https://localhost:{site.port}/", "E_UNREACHABLE", "http://"),
             ("http://localhost:1/", "E_UNREACHABLE", "another port"),
         ):

@@ -76,6 +76,22 @@ def test_a_new_tab_is_told_and_tabs_are_switched_and_closed(browser: Browser, si
     assert browser("get_text", tab=2).code == "E_BAD_ARGS"
 
 
+def test_the_tab_that_is_worked_with_is_drawn(browser: Browser, site: Site) -> None:
+    """One behind another would be drawn once a second, and whatever waits for two frames of it would take seconds."""
+    site.pages["/drawn"] = """<a href=/second target=_blank>New</a><p id=p></p><button onclick='draw(20)'>again</button>
+        <script>function draw(n) { p.textContent = n ? 'drawing' : 'drawn'; if (n) requestAnimationFrame(() => draw(n - 1)) }
+        </script>"""
+    browser.text("navigate", url=site.url("/drawn"))
+    browser.text("click", selector="text=New")
+    for _ in range(2):
+        browser.text("click", selector="button", tab=1)
+        browser.text("wait", text="drawn", waitMs=5000)
+        browser.text("tabs", tab=2)
+    browser.text("close", tab=2)
+    browser.text("click", selector="button")
+    browser.text("wait", text="drawn", waitMs=5000)
+
+
 def test_screenshots_are_saved_and_shown(browser: Browser, site: Site) -> None:
     """In the workspace by a name, else in a folder of the session; the model gets the image itself."""
     site.pages["/tall"] = "<body style='margin:0;height:3000px'>"

@@ -65,6 +65,17 @@ async def test_an_error_says_what_to_do(mcp, argv, what):
         await mcp(*argv)
 
 
+async def test_a_server_that_cannot_be_used_is_not_said_to_be_unknown(mcp, place):
+    """What is wrong with its description stands in the error."""
+    await mcp("add", "good", "--", "x")
+    data = json.loads(sources.user_file().read_text())
+    data["mcpServers"]["bad"] = {"type": "ws", "url": "ws://x"}
+    sources.user_file().write_text(json.dumps(data))
+    for action in ("test", "enable", "logs"):
+        with pytest.raises(HilumError, match=r"server bad cannot be used.*WebSockets are no transport of MCP"):
+            await mcp(action, "bad")
+
+
 async def test_servers_are_imported_as_they_are_meant(mcp, place, tmp_path):
     """Gemini's address is SSE also in hilum's file; inputs come along; a second import needs --replace."""
     gemini = tmp_path / ".gemini/settings.json"

@@ -14,6 +14,7 @@ WORDS = dict(word.partition("=")[::2] for word in sys.argv[1:])
 NEW = "new" in WORDS
 CAPABILITIES = {"tools": {"listChanged": True}, "prompts": {}, "resources": {}, "logging": {}}
 LOCK = threading.Lock()
+ABLE: dict[str, object] = {}
 ASKED: dict[object, tuple[threading.Event, list[object]]] = {}
 CANCELLED: set[object] = set()
 EXTRA: list[str] = []
@@ -83,7 +84,8 @@ SAMPLE = {"messages": [{"role": "user", "content": {"type": "text", "text": "Say
 
 def tools() -> list[dict[str, object]]:
     many = [tool(f"more_{number}", "a", "b", "c") for number in range(int(WORDS.get("tools") or 0))]
-    return TOOLS + many + [tool(name) for name in EXTRA]
+    asking = [tool("form")] if "asks" in WORDS and "elicitation" in ABLE else []
+    return TOOLS + many + asking + [tool(name) for name in EXTRA]
 
 
 def requested(name: str, params: dict[str, object], method: str, wanted: dict[str, object]) -> object:
@@ -136,6 +138,10 @@ def call(number: object, params: dict[str, object]) -> dict[str, object]:
         with open(given["path"], "w") as file:
             file.write("cancelled")
         return text("too late")
+    if name == "form":
+        return text("shown")
+    if name == "crash" and "killed" in WORDS:
+        os.kill(os.getpid(), signal.SIGKILL)
     if name == "crash":
         print("the last words", file=sys.stderr, flush=True)
         os._exit(7)
@@ -231,9 +237,12 @@ def page(kind: str, rows: list[dict[str, object]], params: dict[str, object]) ->
 
 def answer(number: object, method: str, params: dict[str, object]) -> dict[str, object]:
     if method == "initialize":
+        ABLE.update(params["capabilities"])
         info = {"name": WORDS.get("name") or "plain", "version": "1"}
         said = WORDS.get("says") or ""
-        found = {"protocolVersion": params["protocolVersion"], "capabilities": CAPABILITIES, "serverInfo": info}
+        more = {"completions": {}} if "completes" in WORDS else {}
+        able = {**CAPABILITIES, **more}
+        found = {"protocolVersion": params["protocolVersion"], "capabilities": able, "serverInfo": info}
         return {**found, **({"instructions": said} if said else {})}
     if method == "server/discover" and NEW:
         return {"supportedVersions": ["2026-07-28"], "capabilities": CAPABILITIES, "ttlMs": 0, "cacheScope": "public"}
@@ -248,6 +257,12 @@ def answer(number: object, method: str, params: dict[str, object]) -> dict[str, 
         given = params.get("arguments") or {}
         words = f"Review {given.get('path')}, and be {given.get('tone', 'kind')}."
         return {"messages": [{"role": "user", "content": {"type": "text", "text": words}}]}
+    if method == "completion/complete" and "completes" in WORDS:
+        if WORDS["completes"] == "never":
+            time.sleep(600)
+        known = (params.get("context") or {}).get("arguments") or {}
+        values = [f"{params['argument']['name']} {number} {known}".strip() for number in range(100)]
+        return {"completion": {"values": ["a\u202e\nb", *values]}}
     if method == "resources/list":
         return page("resources", [{"uri": f"plain://{n}", "name": f"r{n}"} for n in ("one", "two", "three")], params)
     if method == "resources/read":

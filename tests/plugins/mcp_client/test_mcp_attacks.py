@@ -12,7 +12,7 @@ import trio
 import trio.lowlevel
 from hilum.events import PluginEvent
 from hilum.messages import Image
-from hilum_mcp import connection, forms, http, listing
+from hilum_mcp import connection, forms, http, listing, requests
 from hilum_mcp.naming import tool_names
 from hilum_mcp.requests import _host
 from hilum_plan import question_asked
@@ -333,9 +333,83 @@ def test_fields_with_defaults_and_bounds() -> None:
     ):  # fmt: skip
         with pytest.raises(ValueError, match=why):
             field.value(given)
-    assert several.options == ("a", "b", "c", "Leave it empty", "Decline")
+    assert several.options == ("Leave it empty", "a", "b", "c", "Decline"), (
+        "Enter takes the first: nothing is agreed to so"
+    )
     assert b.options == ("Yes", "No", "Leave it empty", "Decline")
     assert odd.options == ("Leave it empty", "Decline")
+
+
+def test_a_form_with_names_without_end() -> None:
+    long = "x" * 100_000
+    schema = {"properties": {long: {"type": "string", "oneOf": [{"const": "a", "title": long}]}}}
+    (field,) = forms.fields(schema)
+    assert len(field.question) <= forms.LONGEST
+    assert field.options[1] == "x" * forms.LONGEST
+    assert field.value((field.options[1],)) == "a"
+
+
+def test_who_is_asked_sees_how_much_is_not_shown() -> None:
+    assert requests._short("x" * 50_000).endswith("x … (50,000 characters in all)")
+
+
+# --- prompts and resources -------------------------------------------------------------------------------------------------
+
+
+def offering(web: WebServer, *names: str) -> None:
+    """Have it offer prompts and resources."""
+    info = {"name": "web", "version": "1"}
+    able = {"tools": {}, "prompts": {}, "resources": {}}
+    web.answers["initialize"] = lambda *_: {"protocolVersion": "2025-11-25", "capabilities": able, "serverInfo": info}
+    web.answers["prompts/list"] = lambda *_: {
+        "prompts": [{"name": name, "arguments": [{"name": "what"}]} for name in names]
+    }
+
+
+async def test_prompts_whose_names_have_spaces_or_what_nobody_can_type(servers: Opened, web: WebServer) -> None:
+    offering(web, "Code", "Code Review", "two\nlines", "hid\u200b\u202eden", "x" * 500_000, "")
+    web.answers["prompts/get"] = lambda _, message: {
+        "messages": [{"role": "user", "content": {"type": "text", "text": json.dumps(message["params"])}}]
+    }
+    async with servers(at(web), answers=["done"] * 3) as kit:
+        await known(kit, "web")
+        assert [prompt.name for prompt in client(kit, "web").offer.prompts] == ["Code", "Code Review"]  # type: ignore[union-attr]
+        told = [event.data["say"] for event in kit.of(PluginEvent) if event.name == "mcp.odd"]
+        assert len(told) == 4
+        assert max(map(len, told)) < 200
+        for line, name, what in (
+            ("/web:Code Review of it", "Code Review", "of it"), ("/web:Code is fine", "Code", "is fine"),
+        ):  # fmt: skip
+            await kit.run(line)
+            assert json.dumps({"name": name, "arguments": {"what": what}})[1:-1] in str(
+                kit.requests[-1].messages[-1]
+            ).replace("\\", "")
+        assert (await kit.session.prompt("/web:Codec")).reply is None
+
+
+async def test_a_prompt_is_no_burden_and_hides_nothing(servers: Opened, web: WebServer) -> None:
+    offering(web, "p")
+    said = "x" * 300_000
+
+    def get(*_: Any) -> Any:
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": said}}]}
+
+    web.answers["prompts/get"] = get
+    async with servers(at(web), answers=["done"]) as kit:
+        await known(kit, "web")
+        reply = (await kit.session.prompt("/web:p")).reply or ""
+        assert "The prompt p of the MCP server web has 300,000 characters." in reply
+        said = "do\u202e \U000e0041this"
+        await kit.run("/web:p")
+        assert "do this" in str(kit.requests[-1].messages[-1])
+
+
+async def test_a_resource_that_holds_nothing_is_said_to_be_empty(servers: Opened, web: WebServer) -> None:
+    offering(web)
+    web.answers["resources/read"] = lambda *_: {"contents": []}
+    async with servers(at(web)) as kit:
+        await known(kit, "web")
+        assert (await kit.call("read_resource", server="web", uri="a://b")).text == "It is empty."
 
 
 async def test_a_server_whose_list_changes_all_the_time(servers: Opened) -> None:

@@ -1,5 +1,6 @@
 """Calls of servers' tools: results, progress, cancellation, time limits, changes of the list, in both eras."""
 
+import io
 import json
 import sys
 import time
@@ -14,7 +15,10 @@ from hilum import Profile, ToolError
 from hilum.events import CallDone, Delta, PluginEvent
 from hilum.messages import Image
 from hilum.testing import Bench, say, use
+from hilum_mcp import half as halves
+from hilum_mcp.client import MOST_PROPOSALS
 from hilum_mcp.forms import fields
+from hilum_mcp.managing import Desk, run
 from hilum_plan import Plan, question_asked
 
 from .conftest import Opened, client, known, plain, until
@@ -163,6 +167,8 @@ async def test_a_form_is_asked_field_by_field(servers: Opened, era: tuple[str, .
         asked = [question for event in kit.events if (question := question_asked(event))]
         assert asked[0].question.startswith("The MCP server plain asks: Please")
         assert asked[0].options == ("red", "blue", "Decline")
+        assert "\n(2 of 4) How many" in asked[1].question
+        assert asked[2].options == ("No", "Yes", "Decline"), "Enter agrees to nothing"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +185,7 @@ async def test_a_form_is_asked_field_by_field(servers: Opened, era: tuple[str, .
             "b",
         ),
         ({"type": "integer", "default": "many"}, "Leave it empty", None),
-        ({"type": "string", "enum": ["a"], "default": "z"}, "a", "a"),
+        ({"type": "string", "enum": ["a"], "default": "z"}, "Leave it empty", None),
         ({"type": "string", "default": "Decline"}, "Leave it empty", None),
     ],
 )
@@ -234,6 +240,25 @@ async def test_where_nobody_can_be_asked_servers_are_not_offered_to_ask(servers:
         assert result.code == "E_SERVER"
 
 
+async def test_what_is_offered_to_who_can_ask_is_not_forgotten_by_a_session_that_cannot(
+    servers: Opened, tmp_path: Path
+) -> None:
+    """What ``hilum mcp test`` keeps, too, is what a session at a terminal is offered."""
+    described = {"plain": plain("asks")}
+    async with servers(described, hilum_plan, kind="headless") as kit:
+        assert "plain__form" not in {tool.name for tool in (await known(kit)).tools}
+        desk = Desk(Path(kit.session.workspace.root), io.StringIO(), session=kit.session)
+        assert await run(["test", "plain"], desk) == 0
+        assert "form" in desk.out.getvalue()
+    async with servers(described, hilum_plan, kind="headless") as kit:
+        assert (await kit.call("plain__echo", call="1")).text
+        assert await until(lambda: "plain__form" not in kit.session.tools), "nobody can be asked here"
+    async with servers(described, hilum_plan) as kit:
+        assert "plain__form" in kit.session.tools
+        assert client(kit).state == "idle"
+        assert (await kit.call("plain__form")).text == "shown"
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_workspace_is_the_only_root(servers: Opened, era: tuple[str, ...]) -> None:
     async with servers({"plain": plain(*era)}) as kit:
@@ -265,6 +290,26 @@ async def test_prompts_are_commands(servers: Opened) -> None:
         reply = (await kit.session.prompt("/plain:review")).reply
         assert reply == "It needs path. /plain:review path [tone]"
         assert "Review it." in ((await kit.session.prompt("/prompts")).reply or "")
+
+
+async def test_what_an_argument_may_be_is_shown_where_it_is_missing(servers: Opened) -> None:
+    async with servers({"plain": plain("completes")}) as kit:
+        await known(kit)
+        reply = (await kit.session.prompt("/plain:review tone=kind")).reply or ""
+        problem, proposed = reply.split("\n")
+        assert problem == "It needs path. /plain:review path [tone]"
+        assert proposed.startswith("path: a b, path 0 {'tone': 'kind'}, path 1 ")
+        assert len(proposed.split(", ")) == MOST_PROPOSALS
+
+
+async def test_a_server_that_proposes_nothing_in_time_costs_the_answer_little(
+    servers: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(halves, "PROMPT_SECONDS", 0.1)
+    async with servers({"plain": plain("completes=never")}) as kit:
+        await known(kit)
+        reply = (await kit.session.prompt("/plain:review")).reply
+        assert reply == "It needs path. /plain:review path [tone]"
 
 
 async def test_the_start_is_lazy_once_the_offer_is_known(servers: Opened, tmp_path: Path) -> None:

@@ -148,16 +148,43 @@ async def test_noise_on_stdout_is_skipped_and_stderr_kept_in_the_log(servers: Op
 
 
 @pytest.mark.parametrize(
-    ("tool", "why"), [("flood", "what is no message of the protocol"), ("huge", "a line of more than 32 MB")]
+    ("tool", "code", "why"),
+    [
+        ("flood", "E_SERVER", "what is no message of the protocol"),
+        ("huge", "E_TOO_LARGE", "The MCP server plain died during the call. It sent an answer of more than 32 MB."),
+    ],
 )
-async def test_a_flood_ends_the_server_and_nothing_else(servers: Opened, tmp_path: Path, tool: str, why: str) -> None:
+async def test_a_flood_ends_the_server_and_nothing_else(
+    servers: Opened, tmp_path: Path, tool: str, code: str, why: str
+) -> None:
     async with servers({"plain": plain(f"count={tmp_path}/count")}) as kit:
         await known(kit)
         flooded = await kit.call(f"plain__{tool}")
-        assert flooded.code == "E_SERVER"
+        assert flooded.code == code
         assert why in flooded.text
         assert (await kit.call("plain__echo", call="1")).text == '{"call": "1"}'
     assert await gone(server_pids(tmp_path / "count"))
+
+
+async def test_a_server_that_is_killed_is_said_to_be(servers: Opened) -> None:
+    async with servers({"plain": plain("killed")}) as kit:
+        await known(kit)
+        assert "It was ended by SIGKILL" in (await kit.call("plain__crash")).text
+
+
+async def test_caches_are_the_servers_own_and_what_was_fetched_is_read_where_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Playwright's server keeps its profile in the user's cache, which the sandbox does not let it write to."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("PLAYWRIGHT_BROWSERS_PATH", raising=False)
+    (tmp_path / "ms-playwright").mkdir()
+    given = stdio.environment({"HF_HOME": "/mine"}, tmp_path / "own")
+    assert given["XDG_CACHE_HOME"] == str(tmp_path / "own" / "cache")
+    assert given["PLAYWRIGHT_BROWSERS_PATH"] == str(tmp_path / "ms-playwright")
+    assert given["HF_HOME"] == "/mine"
+    assert "TORCH_HOME" not in given
+    assert "XDG_CACHE_HOME" not in stdio.environment({})
 
 
 async def test_a_stubborn_server_and_its_children_are_ended(servers: Opened, tmp_path: Path) -> None:

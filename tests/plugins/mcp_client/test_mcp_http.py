@@ -20,7 +20,7 @@ import trio
 from hilum.events import PluginEvent
 from hilum.messages import Image
 from hilum.testing import Bench
-from hilum_mcp import connection, http
+from hilum_mcp import connection, first, http
 
 from .conftest import Opened, client, half, known, until
 from .web_server import DROP, Handler, WebServer, answered, old, serving
@@ -93,25 +93,107 @@ async def test_the_first_era_is_reached_again_when_its_stream_ends(servers: Open
         assert (await kit.call("web__echo", text="hello")).text == "hello"
 
 
-async def test_a_message_that_is_refused_in_the_first_era_ends_the_connection(servers: Opened, web: WebServer) -> None:
+@pytest.mark.parametrize(
+    ("status", "why", "starts"),
+    [(404, "HTTP 404 Not Found", 2), (429, "HTTP 429 Too Many Requests", 1), (302, "HTTP 302 Found", 1)],
+)
+async def test_a_message_that_is_refused_in_the_first_era(
+    servers: Opened, web: WebServer, status: int, why: str, starts: int
+) -> None:
     old(web)
     async with servers(at(web, type="sse")) as kit:
         await known(kit, "web")
         post = web.answers.pop("POST")
-        web.answers["POST"] = lambda handler, _: handler.give(404)
+        web.answers["POST"] = lambda handler, _: handler.give(status, **({"location": "/"} if status == 302 else {}))
+        web.answers["GET"] = lambda handler, _: handler.give(200, b"log in", "text/html")
         refused = await kit.call("web__echo", text="hello")
-        assert "answers HTTP 404 Not Found" in refused.text
+        assert f"answers {why}" in refused.text
+        old(web)
         web.answers["POST"] = post
         assert (await kit.call("web__echo", text="hello")).text == "hello"
+        assert client(kit, "web").connection.starts == starts
+
+
+async def test_a_post_of_the_first_era_that_is_not_answered_holds_up_no_other(servers: Opened, web: WebServer) -> None:
+    """A server may answer a post when its work is done: the next call, and that one is given up, must get through."""
+    old(web)
+    real, going = web.answers["POST"], threading.Event()
+
+    def post(handler: Handler, message: dict[str, Any]) -> Any:
+        if (message.get("params") or {}).get("arguments") == {"text": "slow"}:
+            going.wait(20)
+        return real(handler, message)
+
+    async with servers(at(web, type="sse")) as kit:
+        use = (await known(kit, "web")).connection.use
+        web.answers["POST"] = post
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(use, lambda found: found.call_tool("echo", {"text": "slow"}))
+            assert await until(lambda: "tools/call" in web.methods())
+            with trio.fail_after(10):
+                found = await use(lambda found: found.call_tool("echo", {"text": "hello"}))
+            assert found.content[0].text == "hello"
+            going.set()
+
+
+async def test_nothing_overtakes_that_the_client_is_ready(servers: Opened, web: WebServer) -> None:
+    """Servers refuse what is asked before they have heard of it."""
+    old(web)
+    real, other, overtaken = web.answers["POST"], threading.Event(), []
+
+    def post(handler: Handler, message: dict[str, Any]) -> Any:
+        if message["method"] == "notifications/initialized":
+            overtaken.append(other.wait(0.4))
+        elif message["method"].startswith("tools/"):
+            other.set()
+        return real(handler, message)
+
+    web.answers["POST"] = post
+    async with servers(at(web, type="sse")) as kit:
+        await known(kit, "web")
+        assert (await kit.call("web__echo", text="hello")).text == "hello"
+    assert overtaken
+    assert not any(overtaken)
+
+
+async def test_the_first_era_behind_a_redirect(servers: Opened, web: WebServer) -> None:
+    old(web)
+    get = web.answers["GET"]
+    web.answers["GET"] = lambda handler, message: (
+        handler.give(307, location="/mcp/") if handler.path == "/mcp" else get(handler, message)
+    )
+    async with servers(at(web, type="sse")) as kit:
+        await known(kit, "web")
+        assert (await kit.call("web__echo", text="hello")).text == "hello"
+    with serving(WebServer()) as other:
+        web.answers["GET"] = lambda handler, _: handler.give(307, location=other.url)
+        async with servers(at(web, type="sse", headers={"Authorization": "Bearer secret-key"})) as kit:
+            assert f"Redirect to {other.url} not followed" in await down(kit)
+        assert not other.asked
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (lambda handler, _: handler.give(200, b"<html>", "text/html"), "got 'text/html'"),
+        (lambda handler, _: handler.stream(": hello"), "without a word of where messages are to be sent"),
+        (lambda handler, _: handler.give(503), "answers HTTP 503"),
+    ],
+)
+async def test_what_is_no_server_of_the_first_era_is_said(
+    servers: Opened, web: WebServer, answer: Any, why: str
+) -> None:
+    web.answers["GET"] = answer
+    async with servers(at(web, type="sse")) as kit:
+        assert why in await down(kit)
 
 
 async def test_the_first_era_may_not_send_messages_elsewhere(servers: Opened, web: WebServer) -> None:
     web.answers["GET"] = lambda handler, _: handler.stream(
         f"event: endpoint\ndata: http://127.0.0.2:{web.port}/messages"
     )
-    settings = {"mcp.start_seconds": 0.3}
-    async with servers(at(web, type="sse"), settings=settings) as kit:
-        await down(kit)
+    async with servers(at(web, type="sse")) as kit:
+        assert "wants messages to be sent to another server, http://127.0.0.2" in await down(kit)
     assert "POST" not in {each.method for each in web.asked}
 
 
@@ -450,23 +532,29 @@ async def test_a_large_image_comes_through(servers: Opened, web: WebServer, how:
 
             web.answers["POST"] = post
         found = await kit.call("web__echo", text="x")
-        if how == "sse":  # the SDK's bound for HTTP of the first era
-            assert "exceeded the 1048576 byte limit" in found.text
-        else:
-            assert [len(part.data) for part in found.parts if isinstance(part, Image)] == [4 + (3 << 20)]
+        assert [len(part.data) for part in found.parts if isinstance(part, Image)] == [4 + (3 << 20)]
 
 
 def event(message: dict[str, Any], result: Any) -> str:
     return f"data: {json.dumps({'jsonrpc': '2.0', 'id': message['id'], 'result': result})}"
 
 
-@pytest.mark.parametrize("how", ["json", "event", "gzip"])
+@pytest.mark.parametrize("how", ["json", "event", "sse", "gzip"])
 async def test_a_flood_ends_the_call_and_nothing_else(
     servers: Opened, web: WebServer, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "LONGEST_LINE", 100_000)
+    for module in (http, first):
+        monkeypatch.setattr(module, "LONGEST_LINE", 100_000)
+    if how == "sse":
+        old(web)
+        real = web.answers["POST"]
 
     def flood(handler: Handler, message: dict[str, Any]) -> Any:
+        if how == "sse":
+            if message.get("method") != "tools/call":
+                return real(handler, message)
+            web.streams[handler.path.rpartition("=")[2]].put("data: " + "x" * 10_000_000)
+            return handler.give(202)
         if how == "gzip":
             return handler.give(200, b"\x1f\x8b" + bytes(100), content_encoding="gzip")
         handler.send_response(200)
@@ -482,15 +570,40 @@ async def test_a_flood_ends_the_call_and_nothing_else(
             pass
         return DROP
 
-    async with servers(at(web)) as kit:
+    async with servers(at(web, type="sse" if how == "sse" else "http")) as kit:
         await known(kit, "web")
-        web.answers["tools/call"] = flood
+        web.answers["POST" if how == "sse" else "tools/call"] = flood
         refused = await kit.call("web__echo", text="x")
-        assert refused.code == "E_SERVER"
-        words = {"json": "more than 0 MB", "event": "SSE stream failed", "gzip": "sends compressed"}
-        assert words[how] in refused.text
-        del web.answers["tools/call"]
+        assert refused.code == ("E_SERVER" if how == "gzip" else "E_TOO_LARGE")
+        assert "The MCP server web" in refused.text
+        assert ("sends compressed" if how == "gzip" else "Ask for less at once") in refused.text
+        web.answers |= {"POST": real} if how == "sse" else {}
+        web.answers.pop("tools/call", None)
         assert (await kit.call("web__echo", text="hello")).text == "hello"
+        if how in ("json", "event"):
+            assert client(kit, "web").connection.starts == 1, "the connection stays, and what the server keeps for it"
+
+
+async def test_events_of_the_first_era_that_are_no_messages(
+    servers: Opened, web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first, "MOST_GARBAGE", 50)
+    old(web)
+    real, lines = web.answers["POST"], 40
+
+    def post(handler: Any, message: dict[str, Any]) -> Any:
+        if message.get("method") == "tools/call":
+            web.streams[handler.path.rpartition("=")[2]].put("data: {}\n\ndata: null\n\nevent: x\ndata: y\n\n" * lines)
+        return real(handler, message)
+
+    async with servers({"web": {"url": web.url, "type": "sse"}}) as kit:
+        await known(kit, "web")
+        web.answers["POST"] = post
+        ended = await kit.call("web__echo", text="hello")
+        assert ended.code == "E_SERVER"
+        assert "The MCP server web died during the call. It sends what is no message of the protocol." in ended.text
+        lines = 10
+        assert (await kit.call("web__echo", text="hello")).text == "hello", "some of it does no harm"
 
 
 async def test_a_silent_answer_ends_with_the_calls_own_limit(servers: Opened, web: WebServer) -> None:

@@ -28,7 +28,7 @@ class Authority:
         expires: Seconds that a token holds.
         refusal: Status and error with which a renewal is refused.
         issuer: What the browser brings as ``iss``; ``None`` for the right one.
-        metadata: Entries of the authorization server's metadata, over the usual ones.
+        metadata: Entries of the authorization server's metadata, over the usual ones; ``None`` leaves one out.
         resource: Entries of the resource's metadata, over the usual ones.
         pointer: Where the server of tools says that its metadata stands; empty for the right place.
         moved: Where the authorization server sends requests for its metadata and tokens on to; empty for nowhere.
@@ -101,7 +101,7 @@ class Authority:
             "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"],
             "token_endpoint_auth_methods_supported": ["none"], "authorization_response_iss_parameter_supported": True,
         }  # fmt: skip
-        return JSONResponse(found | self.metadata)
+        return JSONResponse({key: value for key, value in (found | self.metadata).items() if value is not None})
 
     async def register(self, request: Request) -> Response:
         """Register a client (RFC 7591)."""

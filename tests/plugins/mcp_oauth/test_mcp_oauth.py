@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 from hilum import HilumError, NeedsUser, ToolError, UsageError
-from hilum_mcp import login, managing, reaching, tokens
+from hilum_mcp import login, managing, reaching, sources, tokens
 from hilum_mcp.managing import Desk
 from mcp import MCPError
 
@@ -196,7 +196,8 @@ async def test_nobody_logs_in(place: Place, monkeypatch: pytest.MonkeyPatch) -> 
         ({"registration_endpoint": "https://169.254.169.254/register"}, {}, "not reached"),
         ({"authorization_endpoint": "http://intern.example/authorize"}, {}, "not reached"),
         ({"issuer": "https://other.example"}, {}, "issuer"),
-        ({"code_challenge_methods_supported": ["plain"]}, {}, "PKCE"),
+        ({"code_challenge_methods_supported": ["plain"]}, {}, "docs has you log in, takes no PKCE with S256"),
+        ({"code_challenge_methods_supported": []}, {}, "takes no PKCE with S256"),
         ({}, {"authorization_servers": ["https://192.168.0.1"]}, "not reached"),
         ({}, {"resource": "https://other.example/mcp"}, "does not match"),
     ],
@@ -209,6 +210,29 @@ async def test_a_server_cannot_send_a_log_in_elsewhere(
     with pytest.raises(HilumError, match=why):
         await place.log_in()
     assert not place.kept.read().get("tokens")
+
+
+async def test_who_does_not_say_that_it_takes_pkce_is_not_logged_in_at_unless_the_user_knows_it(place: Place) -> None:
+    """Providers that leave it out of their metadata are there; the protocol wants clients to refuse them."""
+    place.it.metadata = {"code_challenge_methods_supported": None}
+    with pytest.raises(HilumError) as failure:
+        await place.log_in()
+    said = str(failure.value)
+    assert f"{place.it.login}, where docs has you log in" in said
+    assert f'write "assume_pkce": true into oauth of docs in {sources.user_file()}' in said
+    assert not place.shown, "the browser is not opened"
+    place.describe(assumePkce=True)
+    assert await place.log_in() == "look"
+    place.it.metadata = {"code_challenge_methods_supported": ["plain"]}
+    tokens.forget(place.server)
+    with pytest.raises(HilumError, match="takes no PKCE"):
+        await place.log_in()
+
+
+async def test_who_has_no_metadata_does_not_say_that_it_takes_pkce(place: Place) -> None:
+    place.it.metadata = {"issuer": None}
+    with pytest.raises(HilumError, match="PKCE with S256"):
+        await place.log_in()
 
 
 async def test_the_address_is_checked_where_the_socket_is_opened(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,11 +194,15 @@ class Runs:
         places = self.scheduler.places()
         return [{**status_of(one), "place": places.get(one.id, 0)} for one in self.scheduler.ledger.entries.values()]
 
-    def busy(self) -> bool:
-        """Whether one runs, waits, or has ended and is still to be told to the agent that started it."""
-        scheduler = self.scheduler
-        untold = any(entry.wakes and not entry.told for entry in scheduler.ledger.entries.values())
-        return untold or any(True for _ in scheduler.ledger.open()) or scheduler.actors.speaking
+    def busy(self, beside: str = "") -> bool:
+        """Whether one runs, waits, or has ended and is still to be told to the agent that started it.
+
+        Args:
+            beside: An actor that does not count.
+        """
+        ledger, actors = self.scheduler.ledger, self.scheduler.actors
+        untold = any(entry.wakes and not entry.told for entry in ledger.entries.values() if entry.actor != beside)
+        return untold or any(entry.actor != beside for entry in ledger.open()) or actors.speaking
 
     async def wait(self, agent_id: str) -> dict[str, Any]:
         """Wait for the end of one, and give its result.

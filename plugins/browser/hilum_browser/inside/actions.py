@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from .failures import SNAPSHOT, Failed, first_line, network, of_element, site
+from .front import Front
 from .going import LOADED, Going
 from .near import near
 from .tabs import ALIVE, Tab, Tabs
@@ -50,7 +51,7 @@ class Actions:
         folder: str,
     ) -> None:
         self._context, self._seconds, self._page_seconds = context, seconds, page_seconds
-        self._going = Going(page_seconds)
+        self._going, self._front = Going(page_seconds), Front(context)
         self._most_text, self._most_download, self._folder = most_text, most_download, folder
         self._agents: dict[str, Tabs] = {}
 
@@ -74,6 +75,8 @@ class Actions:
         if agent not in self._agents:
             self._agents[agent] = Tabs(self._context, self._folder, self._most_download)
         tabs = self._agents[agent]
+        for stranger in self._front.strangers(tab for each in self._agents.values() for tab in each.all):
+            tabs.drop(stranger)
         tabs.accept, tabs.answer, tabs.dialogs = given["accept"], given["text"], 0
         tab = None if action in _ABOUT_NO_PAGE else tabs.at(given["tab"])
         try:
@@ -93,6 +96,8 @@ class Actions:
         if tab is not None:
             if tab.asking is not None:
                 raise TimeoutError
+            if not tab.crashed:
+                await self._front.bring(tab)
             await self._refuse_old_ref(tab, given["selector"])
         method: Callable[..., Awaitable[dict[str, Any]]] = getattr(self, f"_{action}")
         answer = await (method(tabs, given) if tab is None else method(tab, given))
@@ -202,7 +207,7 @@ class Actions:
 
     async def _tabs(self, tabs: Tabs, given: dict[str, Any]) -> dict[str, Any]:
         if given["tab"]:
-            await tabs.at(given["tab"]).page.bring_to_front()
+            await self._front.bring(tabs.at(given["tab"]))
         listed = [*tabs.all]  # pages open and close meanwhile
         titles = await asyncio.gather(*map(_title, listed))
         lines = [
@@ -359,6 +364,7 @@ class Actions:
         try:
             if given["selector"]:
                 tab = tabs.at(given["tab"])
+                await self._front.bring(tab)
                 await self._element(tab, given["selector"]).click(timeout=self._patience)
                 await tab.settle(SETTLE)
             until = time.monotonic() + self._seconds

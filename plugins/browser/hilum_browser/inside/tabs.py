@@ -218,7 +218,7 @@ class Tabs:
         self.opening = False
         self._notes: list[str] = []
         self._untold = 0
-        self._dropping = set[asyncio.Future[None]]()
+        self._dropping: dict[Page, asyncio.Future[None]] = {}
         context.on("request", self._request)
 
     def tell(self, note: str) -> None:
@@ -261,9 +261,9 @@ class Tabs:
 
     def drop(self, page: Page) -> None:
         """Close a page without waiting for that: it may be busy."""
-        closing = asyncio.ensure_future(_closed(page))
-        self._dropping.add(closing)
-        closing.add_done_callback(self._dropping.discard)
+        if page not in self._dropping:
+            self._dropping[page] = closing = asyncio.ensure_future(_closed(page))
+            closing.add_done_callback(lambda _: self._dropping.pop(page))
 
     def at(self, number: int) -> Tab:
         """Give the tab that an action is about: the current one, or by its number from 1 on, which makes it the current one."""

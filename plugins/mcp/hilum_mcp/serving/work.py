@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from hilum import Session
     from hilum.events import AnyEvent
 
-AT_ONCE = 16
+AT_ONCE, MOST_ASKED = 16, 64
+"""Calls that run at once, and calls that may wait for a user's answer beside them."""
 SHOWN = 2_000
 STATUS = "agents.status"
 DONE = ("completed", "partial_success")
@@ -138,6 +139,7 @@ class Desk:
         self.session, self.tools = session, tools
         self._nursery, self._client = nursery, Client()
         self._under_way: dict[str, Work] = {}
+        self._waiting: dict[str, Work] = {}
         self._limit, self._count = trio.CapacityLimiter(AT_ONCE), 0
         self.served = 0
         session.kernel.router.replace(self._client)
@@ -188,15 +190,15 @@ class Desk:
                     await work.ended.wait()  # until what it did was read, too
             finally:
                 self._client.calls.pop(work.actor, None)
-                self._leave(work.actor)
+                self._leave(work)
         return Outcome.failed(ended.code or "E_FAILED", ended.error or "The call was not carried out.")
 
-    def _leave(self, actor: str) -> None:
+    def _leave(self, work: Work) -> None:
         """Let go of the agent, so that many calls do not fill the memory; what was granted for the session goes on."""
-        self._under_way.pop(actor, None)
-        agent = self.session.agents.get(actor)
+        self._over(work)
+        agent = self.session.agents.get(work.actor)
         if agent is not None and not agent.conversation.grants:
-            del self.session.agents[actor]
+            del self.session.agents[work.actor]
 
     async def _agent(self, work: Work, name: str, prompt: str) -> Outcome:
         runs = self.session.half(Runs)
@@ -214,7 +216,7 @@ class Desk:
                 await runs.wait(identity)
             raise
         finally:
-            self._under_way.pop(work.actor, None)
+            self._over(work)
         code = (result["error"] or {}).get("code") or "E_FAILED"
         text = tell(result)
         return Outcome((Text(text, "model"),), "" if result["status"] in DONE else code, result)
@@ -235,10 +237,17 @@ class Desk:
             self._status(event.data)
             return
         work = self._of(event.agent)
+        if isinstance(event, ApprovalAnswered):
+            self._step_back(event.id)
         if isinstance(event, ApprovalAsked):
             if work is None:  # nobody here knows of it
                 self.refuse(event.id, "no client asked for it.")
+            elif len(self._waiting) >= MOST_ASKED:
+                self.refuse(
+                    event.id, f"{MOST_ASKED} calls wait for an answer already. Try again when some are answered."
+                )
             else:
+                self._step_aside(work, event.id)
                 work.asked[event.id] = event
                 work.wake()
         elif work is not None and isinstance(event, ApprovalAnswered):
@@ -277,6 +286,22 @@ class Desk:
                 work.step(str(data.get("current_step", "")), float(data.get("progress") or 0.0))
 
     # --- approvals ------------------------------------------------------------------------------------------------------
+
+    def _step_aside(self, work: Work, approval: str) -> None:
+        """Give the place of a call that waits for a user to others, for a user may take minutes."""
+        self._waiting[approval] = work
+        self._limit.total_tokens += not work.start  # an agent has none
+
+    def _over(self, work: Work) -> None:
+        """Let go of it; what it waited for is not asked any more."""
+        self._under_way.pop(work.actor, None)
+        for approval in [each for each, waiting in self._waiting.items() if waiting is work]:
+            self._step_back(approval)
+
+    def _step_back(self, approval: str) -> None:
+        """Take its place again, at once: what a user has agreed to does not queue up; who comes anew waits the longer."""
+        if (work := self._waiting.pop(approval, None)) is not None:
+            self._limit.total_tokens -= not work.start
 
     def answer(self, approval: str, said: str) -> None:
         """Answer an approval with what the client's user said: ``yes``, ``session``, or anything else for no."""

@@ -6,6 +6,7 @@ import trio
 from hilum import Call, Output, deny, hookimpl, tool
 from hilum.events import ApprovalAnswered, CallDone, CallStarted, ModelAnswered, RunEnded, RunStarted
 from hilum.messages import Image
+from hilum_mcp.serving import work
 from mcp import MCPError
 
 FILES = {"a.txt": "one\n"}
@@ -389,3 +390,63 @@ class TestRequestState:
             await self.ask(client, {"what": "this"})
             await served.bench.wait_for(RunEnded)
         assert not bell.changed
+
+
+class Slow:
+    """A user who looks at forms and answers none before the release."""
+
+    def __init__(self):
+        self._shown, self._seen = trio.open_memory_channel(100)
+        self.released = trio.Event()
+
+    async def __call__(self, context, params):
+        await self._shown.send(params)
+        await self.released.wait()
+        return t.ElicitResult(action="accept", content={"run": "yes"})
+
+    async def has_seen(self, forms):
+        for _ in range(forms):
+            await self._seen.receive()
+
+
+async def test_open_questions_hold_up_no_other_call(serve, text, monkeypatch):
+    """Users who take their time cost nobody a place; what they agree to then runs, and the places are there again."""
+    monkeypatch.setattr(work, "AT_ONCE", 3)
+    bell, slow, results = Bell(), Slow(), []
+    bell.rung.set()
+    async with serve(bell) as served, served.client(elicitation_callback=slow) as client:
+
+        async def change(what):
+            results.append(await client.call_tool("change", {"what": what}))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(7):
+                nursery.start_soon(change, f"it{number}")
+            await slow.has_seen(7)
+            assert text(await client.call_tool("wait")) == "It rang."
+            assert not bell.changed
+            slow.released.set()
+        assert sorted(map(text, results)) == [f"Changed it{number}." for number in range(7)]
+        assert served.desk._limit.total_tokens == 3
+        assert served.desk._limit.borrowed_tokens == 0
+
+
+async def test_there_is_an_end_to_open_questions(serve, text, monkeypatch):
+    """Beyond it a call is refused with the reason; who leaves makes room."""
+    monkeypatch.setattr(work, "MOST_ASKED", 2)
+    bell, slow = Bell(), Slow()
+    async with serve(bell) as served, served.client(elicitation_callback=slow) as client:
+        async with trio.open_nursery() as nursery:
+            for number in range(2):
+                nursery.start_soon(client.call_tool, "change", {"what": str(number)})
+            await slow.has_seen(2)
+            refused = text(await client.call_tool("change", {"what": "more"}))
+            assert "2 calls wait for an answer already. Try again when some are answered." in refused
+            nursery.cancel_scope.cancel()
+        left = list(served.desk._under_way.values())
+        served.desk.stop()
+        for each in left:
+            await each.over.wait()
+        assert served.desk._limit.total_tokens == work.AT_ONCE
+        slow.released.set()
+        assert text(await client.call_tool("change", {"what": "it"})) == "Changed it."

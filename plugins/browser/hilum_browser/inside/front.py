@@ -1,0 +1,47 @@
+"""The page that is in front: browsers draw the others once a second, which makes every click in them take seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Page
+
+    from .tabs import Tab
+
+
+class Front:
+    """Keeps the page that is worked with in front of all others of a browser.
+
+    Args:
+        context: The browser's profile.
+    """
+
+    def __init__(self, context: BrowserContext) -> None:
+        self._context = context
+        self._page: Page | None = None
+        self._strangers: frozenset[Page] = frozenset()
+        context.on("page", self._opened)
+
+    async def bring(self, tab: Tab) -> None:
+        """Put a tab in front, if another page may be there.
+
+        Raises:
+            playwright.async_api.Error: It is closed.
+        """
+        if self._page is not tab.page:
+            await tab.page.bring_to_front()
+            self._page = tab.page
+
+    def strangers(self, tabs: Iterable[Tab]) -> frozenset[Page]:
+        """Give the pages that are in no tab: their opener was closed before it was told of them.
+
+        One that was not among them at the last call is left out, as its tab may be about to be made.
+        """
+        found = frozenset(self._context.pages) - {tab.page for tab in tabs}
+        lost, self._strangers = found & self._strangers, found
+        return lost
+
+    def _opened(self, _: Page) -> None:
+        self._page = None
