@@ -1,10 +1,17 @@
-"""What it costs to make large pages readable, and how long the loop is held meanwhile.
+"""What a user waits for when a large page is fetched and made readable, and how long the loop is held meanwhile.
 
 Run: ``python tests/benchmarks/pages.py [PAGE.html ...]``. Each kind is 4 MB of HTML; a page that is named is repeated up to
-4 MB. Measured: the first part, as ``web_fetch`` gives it, and the page to its end, read at once; by the clock, the start of the
-process that reads it included; and the longest time for which a task on the loop, which wants to run each millisecond, could
-not. Bars: the first part < 200 ms, and the loop free. Some kinds are made to keep a parser busy without end: they are given up
-after a time, and the loop is free meanwhile.
+4 MB. Times are by the clock, the least of some rounds, gaps the median.
+
+- *fetched*: ``web_fetch`` up to its first part, the network included: from a server on loopback, in a process of its own, that
+  answers at once, and from one that answers after 50 ms, as a near site does. The process that reads the page starts
+  meanwhile. *Network* is the same fetch alone; *beyond it* is the difference.
+- *at hand*: the first part of a page that is there already, the start of the process included, as for who reads on.
+- *to its end*: the whole page, read at once.
+- *gap*: the longest time for which a task on the loop, which wants to run each millisecond, could not.
+
+Bars: the first part < 200 ms beyond the network, and the loop free. Some kinds are made to keep a parser busy without end: they
+are given up after a time, and the loop is free meanwhile.
 """
 
 import gc
@@ -15,19 +22,25 @@ import random
 import statistics
 import sys
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote, unquote
 
 import trio
 from hilum import ToolError
 from hilum_warden import Processes, Warden
-from hilum_web.converting import readable
-from hilum_web.fetching import Page
+from hilum_web.converting import open_reader, readable
+from hilum_web.fetching import Fetcher, Page
+from hilum_web.settings import WebSettings
 
 SIZE = 4_000_000
 LIMIT = 30_000
-ROUNDS = 3
+ROUNDS = 5
 GIVEN_UP = 3.0
+LATE = 50
 WORDS = Path(__file__).read_text().split()
 
 
@@ -102,34 +115,78 @@ def kinds() -> dict[str, str]:
     }  # fmt: skip
 
 
-async def measure(text: str) -> tuple[list[float], list[float]]:
-    """Read the first part, then to the end: by the clock, and the loop's longest gap; in ms."""
-    page = Page("https://docs.example/page.html", text.encode(), "text/html; charset=utf-8")
+def serve(folder: str) -> None:
+    """Serve the pages of a folder: ``/MS/NAME`` is answered after so many milliseconds. Writes its port first."""
+    bodies = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
-    async def plain(command):
-        return command
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
 
+        def do_GET(self) -> None:
+            _, late, name = unquote(self.path).split("/")
+            body = bodies[name]
+            time.sleep(int(late) / 1e3)
+            self.send_response(200)
+            self.send_header("content-type", "text/html; charset=utf-8")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        print(server.server_port, flush=True)
+        server.serve_forever()
+
+
+async def timed(work: Callable[[], Awaitable[object]]) -> tuple[float, float]:
+    """Do something: how long it took, no number where it was given up, and the loop's longest gap; in ms."""
+    gc.collect()
+    async with trio.open_nursery() as nursery:
+        gaps: list[float] = []
+        nursery.start_soon(tick, gaps)
+        await trio.sleep(0.005)
+        gaps.clear()
+        wall = time.perf_counter()
+        try:
+            await work()
+            wall = time.perf_counter() - wall
+        except ToolError:
+            wall = math.nan
+        await trio.sleep(0.003)
+        nursery.cancel_scope.cancel()
+    return wall * 1e3, max(gaps, default=0.0) * 1e3
+
+
+async def read(processes: Processes, page: Page, start: int) -> None:
+    """Make a page that is at hand readable."""
+    async with open_reader(processes) as reader:
+        await readable(reader, page, "html", "", start, LIMIT, GIVEN_UP)
+
+
+async def fetch(processes: Processes, url: str, host: str, reading: bool) -> None:
+    """Fetch a page; make its first part readable, as ``web_fetch`` does."""
+    fetcher = Fetcher(WebSettings(hosts=[host], robots=False))
+    async with open_reader(processes) as reader:
+        page = await fetcher.fetch(url, asking=reader.start if reading else None)
+        if reading:
+            await readable(reader, page, "html", "", 0, LIMIT, GIVEN_UP)
+    await fetcher.aclose()
+
+
+async def measure(processes: Processes, host: str, name: str, text: str) -> list[tuple[float, float]]:
+    """Time a page once in each way, but to its end."""
     rows = []
-    async with Warden() as warden:
-        processes = Processes(warden, plain, os.getcwd())
-        await processes.run([sys.executable, "-I", "-S", "-c", ""])
-        for start in (0, 1 << 40):
-            gc.collect()
-            async with trio.open_nursery() as nursery:
-                gaps: list[float] = []
-                nursery.start_soon(tick, gaps)
-                await trio.sleep(0.005)
-                gaps.clear()
-                wall = time.perf_counter()
-                try:
-                    await readable(processes, page, "html", "", start, LIMIT, GIVEN_UP)
-                except ToolError:
-                    wall = math.nan
-                wall = time.perf_counter() - wall
-                await trio.sleep(0.003)
-                nursery.cancel_scope.cancel()
-            rows.append([wall * 1e3, max(gaps, default=0.0) * 1e3])
-    return rows[0], rows[1]
+    for late in (0, LATE):
+        url = f"http://{host}/{late}/{quote(name)}"
+        rows += [await timed(partial(fetch, processes, url, host, reading)) for reading in (True, False)]
+    return [*rows, await timed(partial(read, processes, at_hand(text), 0))]
+
+
+def at_hand(text: str) -> Page:
+    """Give a page that was fetched."""
+    return Page("https://docs.example/page.html", text.encode(), "text/html; charset=utf-8")
 
 
 async def tick(gaps: list[float]) -> None:
@@ -140,19 +197,53 @@ async def tick(gaps: list[float]) -> None:
         gaps.append(time.perf_counter() - begun - 0.001)
 
 
-def main() -> None:
+async def run(pages: dict[str, str]) -> None:
     """Print a row for each kind."""
+
+    async def plain(command):
+        return command
+
+    with TemporaryDirectory() as folder:
+        for name, text in pages.items():
+            (Path(folder) / name).write_text(text)
+        async with Warden() as warden:
+            processes = Processes(warden, plain, os.getcwd())
+            async with processes.open([sys.executable, __file__, "--serve", folder]) as server:
+                host = f"127.0.0.1:{int(await server.stdout.receive_some())}"
+                name = "small paragraphs"
+                await measure(processes, host, name, pages[name])  # what is imported at first use
+                print(f"{'':28}{'fetched,':>10}{'':9}{f'after {LATE} ms:':>12}{'':9}{'beyond':>9}{'':6}{'at':>9}{'':6}"
+                      f"{'to its':>10}")  # fmt: skip
+                print(f"{'4 MB of; ms':28}{'at once':>10}{'network':>9}{'fetched':>12}{'network':>9}{'it':>9}{'gap':>6}"
+                      f"{'hand':>9}{'gap':>6}{'end':>10}{'gap':>6}")  # fmt: skip
+                for name, text in pages.items():
+                    runs = [await measure(processes, host, name, text) for _ in range(ROUNDS)]
+                    end = await timed(partial(read, processes, at_hand(text), 1 << 40))
+                    show(name, [*zip(*runs, strict=True), [end]])
+
+
+def show(name: str, ways: list[Sequence[tuple[float, float]]]) -> None:
+    """Print the row of a kind."""
+    soon, net, late, far, hand, end = (min(wall for wall, _ in way) for way in ways)
+    _, _, gap, _, gap2, gap3 = (statistics.median(gap for _, gap in way) for way in ways)
+
+    def shown(ms: float) -> str:
+        return "given up" if math.isnan(ms) else f"{ms:.0f}"
+
+    print(f"{name[:27]:28}{shown(soon):>10}{shown(net):>9}{shown(late):>12}{shown(far):>9}{shown(late - far):>9}{gap:6.1f}"
+          f"{shown(hand):>9}{gap2:6.1f}{shown(end):>10}{gap3:6.1f}", flush=True)  # fmt: skip
+
+
+def main() -> None:
+    """Serve, or measure."""
+    if sys.argv[1:2] == ["--serve"]:
+        serve(sys.argv[2])
+        return
     pages = kinds()
     for name in sys.argv[1:]:
         text = Path(name).read_text(errors="replace")
         pages[Path(name).name] = text * max(1, SIZE // max(1, len(text)))
-    trio.run(measure, pages["small paragraphs"])  # what is imported at first use
-    print(f"{'4 MB of':28}{'first part: ms':>15}{'gap':>7}{'to its end: ms':>18}{'gap':>7}")
-    for name, text in pages.items():
-        runs = [trio.run(partial(measure, text)) for _ in range(ROUNDS)]
-        first, rest = ([statistics.median(run[part][n] for run in runs) for n in range(2)] for part in (0, 1))
-        shown = ["given up" if math.isnan(each[0]) else f"{each[0]:.0f}" for each in (first, rest)]
-        print(f"{name[:27]:28}{shown[0]:>15}{first[1]:7.1f}{shown[1]:>18}{rest[1]:7.1f}", flush=True)
+    trio.run(run, pages)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sys
@@ -13,18 +14,21 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 from hilum import ToolError, errors
+from hilum_hooks import open_nursery
 
 from hilum_web.failures import site
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator
 
     from hilum import Process, Processes
 
     from hilum_web.fetching import Page
 
-_START = "import sys; sys.path.append(sys.argv[1]); from reader.worker import main; main()"
+_START = "import sys; sys.path += sys.argv[2:]; from reader.worker import main; main(sys.argv[1])"
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
+# Bytes that the pipe to the process holds: each time it is full, the two wait for each other.
+_PIPE = 1 << 20
 # Characters to look for a part of a page in; that a page may have in all.
 FIND, MOST = 2_000_000, 60_000_000
 # How many parts are made ready at once for whoever reads on: each time the page is parsed anew.
@@ -52,13 +56,86 @@ class Text(msgspec.Struct):
         return self.whole or (found and len(self.text) > (start or max(self.at, 0)) + limit)
 
 
+class Reader:
+    """A process that reads one page. It may be started while the page is still awaited: it takes a while to be ready.
+
+    Args:
+        processes: The session's.
+        nursery: Owns the task that holds the process.
+        kind: What it will likely read: ``html`` or ``results``.
+    """
+
+    def __init__(self, processes: Processes, nursery: trio.Nursery, kind: str) -> None:
+        self._processes, self._nursery, self._kind = processes, nursery, kind
+        self._begun, self._up = False, trio.Event()
+        self._lines: _Lines | None = None
+        self._failed: Exception | None = None
+
+    def start(self) -> None:
+        """Start the process, once. Whether that fails is told to whoever gives it a page."""
+        if not self._begun:
+            self._begun = True
+            self._nursery.start_soon(self._hold)
+
+    async def _hold(self) -> None:
+        argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _START, self._kind, _FOLDER, *_packages()]
+        try:
+            async with self._processes.open(argv, stdin=True, grace=0) as process:
+                self._lines = _Lines(process)
+                self._up.set()
+                await trio.sleep_forever()
+        except Exception as error:
+            self._failed = error
+            self._up.set()
+
+    async def give(self, request: dict[str, str], body: bytes) -> None:
+        """Give the process its page.
+
+        Args:
+            request: ``kind`` and ``type``, the header; for HTML ``url`` and ``fragment``, too.
+            body: The page.
+
+        Raises:
+            ToolError: The process could not be started.
+        """
+        self.start()
+        await self._up.wait()
+        if self._failed is not None:
+            raise self._failed
+        assert self._lines is not None
+        self._nursery.start_soon(
+            _feed, self._lines.process, json.dumps({**request, "size": len(body)}).encode() + b"\n", body
+        )
+
+    async def read(self) -> dict[str, Any]:
+        """Give the next frame of its answer; the last one has ``end`` or ``error``."""
+        assert self._lines is not None
+        if line := await self._lines.next():
+            frame: dict[str, Any] = msgspec.json.decode(line)
+            return frame
+        code = await self._lines.process.wait()
+        return {"error": f"what reads it ended ({f'signal {-code}' if code < 0 else f'exit code {code}'})"}
+
+
+@asynccontextmanager
+async def open_reader(processes: Processes, kind: str = "html") -> AsyncIterator[Reader]:
+    """Give a reader whose process ends with the block; there is none before it is started, or given a page.
+
+    Args:
+        processes: The session's.
+        kind: What it will likely read: ``html`` or ``results``.
+    """
+    async with open_nursery() as nursery:
+        yield Reader(processes, nursery, kind)
+
+
 async def readable(
-    processes: Processes, page: Page, kind: str, fragment: str, start: int, limit: int, seconds: float
+    reader: Reader, page: Page, kind: str, fragment: str, start: int, limit: int, seconds: float
 ) -> Text:
     """Make a page readable as far as it is wanted.
 
     Args:
-        processes: The session's.
+        reader: What has read nothing yet.
         page: The page; what was made of it is kept with it.
         kind: ``html`` or ``pdf``.
         fragment: The part that is wanted; empty for the beginning.
@@ -74,7 +151,7 @@ async def readable(
         return known
     made = Text()
     with trio.move_on_after(seconds) as scope:
-        await _convert(processes, page, kind, fragment, made, start, limit * AHEAD if start else limit)
+        await _convert(reader, page, kind, fragment, made, start, limit * AHEAD if start else limit)
     if scope.cancelled_caught:
         raise ToolError(f"The page of {site(page.url)} could not be made readable within {seconds:g} s.",
                         code=errors.E_TIMEOUT, hint="Use another source, or the browser.")  # fmt: skip
@@ -82,36 +159,33 @@ async def readable(
     return made
 
 
-async def results(processes: Processes, body: bytes, content_type: str) -> dict[str, Any]:
+async def results(reader: Reader, body: bytes, content_type: str) -> dict[str, Any]:
     """Read a search engine's page of results.
 
     Returns:
         ``results``, rows of title, address and extract; ``robot``, whether it takes us for one; ``known``, whether it is a page
         of results at all; or ``error``.
     """
-    async with _reader(processes, {"kind": "results", "type": content_type}, body) as read:
-        return await read()
+    await reader.give({"kind": "results", "type": content_type}, body)
+    return await reader.read()
 
 
-async def _convert(
-    processes: Processes, page: Page, kind: str, fragment: str, made: Text, start: int, limit: int
-) -> None:
+async def _convert(reader: Reader, page: Page, kind: str, fragment: str, made: Text, start: int, limit: int) -> None:
     why, parts, size = "", [], 0
-    request = {"kind": kind, "url": page.url, "type": page.content_type, "fragment": fragment}
-    async with _reader(processes, request, page.body) as read:
-        while not (why or made.whole):
-            frame = await read()
-            why = frame.get("error", "")
-            made.title = frame.get("title", made.title)
-            made.whole = frame.get("end", False)
-            if text := frame.get("text", ""):
-                if frame["at"] >= 0 and made.at < 0:
-                    made.at = size + frame["at"]
-                parts.append(text)
-                size += len(text)
-            found = made.at >= 0 or not fragment or size >= FIND
-            if size > MOST or (found and size > (start or max(made.at, 0)) + limit):
-                break
+    await reader.give({"kind": kind, "url": page.url, "type": page.content_type, "fragment": fragment}, page.body)
+    while not (why or made.whole):
+        frame = await reader.read()
+        why = frame.get("error", "")
+        made.title = frame.get("title", made.title)
+        made.whole = frame.get("end", False)
+        if text := frame.get("text", ""):
+            if frame["at"] >= 0 and made.at < 0:
+                made.at = size + frame["at"]
+            parts.append(text)
+            size += len(text)
+        found = made.at >= 0 or not fragment or size >= FIND
+        if size > MOST or (found and size > (start or max(made.at, 0)) + limit):
+            break
     made.text = "".join(parts)
     if made.whole or size > MOST:
         made.text, made.whole = made.text.rstrip() + "\n" if made.text.strip() else "", True
@@ -121,29 +195,10 @@ async def _convert(
                         hint="Use another source.")  # fmt: skip
 
 
-@asynccontextmanager
-async def _reader(
-    processes: Processes, request: dict[str, str], body: bytes
-) -> AsyncIterator[Callable[[], Awaitable[dict[str, Any]]]]:
-    """Give a page to a process of its own; what it answers is read frame by frame, the last one has ``end`` or ``error``."""
-    argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _START, _FOLDER]
-    async with processes.open(argv, stdin=True, grace=0) as process, trio.open_nursery() as nursery:
-        nursery.start_soon(_feed, process, json.dumps({**request, "packages": _packages()}).encode() + b"\n", body)
-        lines = _Lines(process)
-
-        async def read() -> dict[str, Any]:
-            if line := await lines.next():
-                frame: dict[str, Any] = msgspec.json.decode(line)
-                return frame
-            code = await process.wait()
-            return {"error": f"what reads it ended ({f'signal {-code}' if code < 0 else f'exit code {code}'})"}
-
-        yield read
-        nursery.cancel_scope.cancel()
-
-
 async def _feed(process: Process, *parts: bytes) -> None:
     assert process.stdin is not None
+    with suppress(AttributeError, OSError):  # elsewhere than on Linux there is one size
+        fcntl.fcntl(process.stdin.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
     with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # how it ended is told by what it said
         for part in parts:
             await process.stdin.send_all(part)
@@ -154,14 +209,14 @@ class _Lines:
     """What a process writes, line by line."""
 
     def __init__(self, process: Process) -> None:
-        self._process, self._rest = process, bytearray()
+        self.process, self._rest = process, bytearray()
 
     async def next(self) -> bytes:
         """Give the next line; nothing when there are no more."""
         searched = 0
         while (end := self._rest.find(b"\n", searched)) < 0:
             searched = len(self._rest)
-            if not (chunk := await self._process.stdout.receive_some(1 << 16)):
+            if not (chunk := await self.process.stdout.receive_some(1 << 16)):
                 return b""
             self._rest += chunk
         line = bytes(self._rest[:end])

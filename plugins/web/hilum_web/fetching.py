@@ -21,6 +21,8 @@ from hilum_web.settings import WebSettings
 from hilum_web.urls import Target
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import httpx
     from protego import Protego
 
@@ -95,12 +97,13 @@ class Fetcher:
             )
         return self._client
 
-    async def fetch(self, url: str, *, on: bool = False) -> Page:
+    async def fetch(self, url: str, *, on: bool = False, asking: Callable[[], None] | None = None) -> Page:
         """Fetch a page, or give it as it was fetched a short while ago.
 
         Args:
             url: Its address.
             on: Whether somebody reads on in it: what they have begun is given as long as it is known.
+            asking: Called when a site is about to be asked for it.
 
         Raises:
             ToolError: It cannot be fetched; the site is named.
@@ -115,7 +118,7 @@ class Fetcher:
         seen: list[str] = []
         try:
             with trio.fail_after(self._settings.timeout):
-                page = await self._follow(url, known, seen)
+                page = await self._follow(url, known, seen, asking)
         except trio.TooSlowError:
             seconds = self._settings.timeout
             raise ToolError(f"{site(seen[-1])} did not answer in full within {seconds:g} s.", code=errors.E_TIMEOUT,
@@ -126,7 +129,7 @@ class Fetcher:
             self._keep(url, page)
         return page
 
-    async def _follow(self, url: str, known: Page | None, seen: list[str]) -> Page:
+    async def _follow(self, url: str, known: Page | None, seen: list[str], asking: Callable[[], None] | None) -> Page:
         """Follow redirects; ``seen`` gets each address that is asked."""
         while True:
             if url in seen or len(seen) >= MOST_HOPS:
@@ -137,6 +140,8 @@ class Fetcher:
             seen.append(url)
             target = await checked(url, self._reach)
             await self._allowed(target.url)
+            if asking is not None:
+                asking()
             client = self._open()
             headers = {"accept": ACCEPT}
             # What is known is a page of this very address; what another site called its version says nothing here.

@@ -13,9 +13,7 @@ from hilum_web.failures import site
 from hilum_web.reader.unseen import line
 
 if TYPE_CHECKING:
-    from hilum import Processes
-
-    from hilum_web.converting import Text
+    from hilum_web.converting import Reader, Text
     from hilum_web.fetching import Page
     from hilum_web.settings import WebSettings
 
@@ -44,9 +42,12 @@ async def web_fetch(session: Session, url: str, start: Annotated[int, msgspec.Me
     web = session.half(Web)
     if web is None:
         raise ToolError("The plugin hilum-web is not open in this session.", code=errors.E_PLUGIN)
-    page = await web.fetcher.fetch(url, on=start > 0)
+    from hilum_web.converting import open_reader
+
     fragment = unquote(urldefrag(url)[1])
-    made = await _text(session.processes, page, fragment, start, web.settings)
+    async with open_reader(session.processes) as reader:
+        page = await web.fetcher.fetch(url, on=start > 0, asking=reader.start)
+        made = await _text(reader, page, fragment, start, web.settings)
     return _shown(page, made, fragment, start, web.settings.limit)
 
 
@@ -80,13 +81,13 @@ def _shown(page: Page, made: Text, fragment: str, start: int, limit: int) -> Out
     return Output(f"{head}{span}{missing}\n\n{part.strip()}{tail}", data=data)
 
 
-async def _text(processes: Processes, page: Page, fragment: str, start: int, settings: WebSettings) -> Text:
+async def _text(reader: Reader, page: Page, fragment: str, start: int, settings: WebSettings) -> Text:
     """Make a page readable, as far as it is needed."""
     from hilum_web.converting import Text, readable
 
     kind = page.content_type.partition(";")[0].strip().lower()
     if kind in HTML or (not kind and page.body[:512].lstrip().lower().startswith((b"<!doctype html", b"<html"))):
-        return await readable(processes, page, "html", fragment, start, settings.limit, settings.timeout)
+        return await readable(reader, page, "html", fragment, start, settings.limit, settings.timeout)
     if kind == PDF or page.body.startswith(b"%PDF-"):
         from importlib.util import find_spec
 
@@ -94,7 +95,7 @@ async def _text(processes: Processes, page: Page, fragment: str, start: int, set
             hint = "The user can install it: pip install 'hilum-web[pdf]'."
             message = f"{site(page.url)} sent a PDF, and what reads PDFs is not installed."
             raise ToolError(message, code=errors.E_NOT_INSTALLED, hint=hint)
-        return await readable(processes, page, "pdf", "", start, settings.limit, settings.timeout)
+        return await readable(reader, page, "pdf", "", start, settings.limit, settings.timeout)
     if (
         kind.startswith("text/")
         or kind in TEXTS

@@ -140,10 +140,12 @@ class Searcher:
 
     async def _duckduckgo(self, processes: Processes, query: str) -> list[Result]:
         url = self._settings.duckduckgo_url
-        body, kind = await self._get("POST", url, data={"q": query, "kl": ""})
-        from hilum_web.converting import results
+        from hilum_web.converting import open_reader, results
 
-        read = await results(processes, body, kind)
+        async with open_reader(processes, "results") as reader:
+            reader.start()
+            body, kind = await self._get("POST", url, data={"q": query, "kl": ""})
+            read = await results(reader, body, kind)
         if why := read.get("error"):
             raise ToolError(f"the page of {site(url)} cannot be read: {why}.", code=errors.E_CONTENT)
         if read["robot"]:

@@ -1,12 +1,15 @@
 """What of a page is read, and pages made to harm whoever reads them: through the real tool and its process."""
 
+import random
 import re
 import sys
+from urllib.parse import urljoin
 
 import pytest
 import trio
 from hilum_web.fetching import Fetcher
 from hilum_web.reader import markdown
+from hilum_web.reader.links import Base
 from hilum_web.reader.markdown import Markdown
 from hilum_web.settings import WebSettings
 
@@ -109,9 +112,29 @@ def test_the_beginning_of_a_long_page_is_read_as_the_whole_is(monkeypatch, frame
     monkeypatch.setattr("hilum_web.reader.markdown.PIECE", 500)
     html = f"<html><body>{frame.format(''.join(unit.format(i) for i in range(900)))}</body></html>"
     whole = list(Markdown(html, "https://docs.example/page").parts())
-    monkeypatch.setattr("hilum_web.reader.markdown.BEGINNING", 4_000)
+    monkeypatch.setattr("hilum_web.reader.markdown.BEGINNINGS", (4_000, 12_000))
     assert list(Markdown(html, "https://docs.example/page").parts()) == whole
     assert len(whole) > 3
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<div id=content>" + "<a href=/x>an index</a> " * 400 + '<div id="apicontent">{}</div></div>',
+        "<script>" + "x" * 9_000 + "</script><div>Round it</div><div id='content'>{}</div>",
+        "<p>Round it</p>" * 500 + "<div class='post-content'>{}</div>",
+    ],
+    ids=["index", "script", "round"],
+)
+def test_a_short_beginning_that_does_not_say_what_is_meant_is_no_guide(monkeypatch, page):
+    """The main content begins after it."""
+    monkeypatch.setattr("hilum_web.reader.markdown.PIECE", 500)
+    html = f"<html><body>{page.format('<p>the words that are meant, which are many</p>' * 1_000)}</body></html>"
+    monkeypatch.setattr("hilum_web.reader.markdown.BEGINNINGS", (4_000, 20_000))
+    text = "".join(text for text, _ in Markdown(html, "https://docs.example/page").parts())
+    assert text.count("the words that are meant") == 1_000
+    assert "Round it" not in text
+    assert "an index" not in text
 
 
 def test_of_a_long_page_no_more_is_parsed_than_is_read(monkeypatch):
@@ -130,6 +153,49 @@ def test_of_a_long_page_no_more_is_parsed_than_is_read(monkeypatch):
     next(Markdown(html, "https://docs.example/page").parts())
     assert len(html) > 4_000_000
     assert sum(parsed) < 1_000_000
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "https://docs.example/a/b/page.html",
+        "https://docs.example",
+        "http://x:80/a/../b/?q#f",
+        "http://[x",
+        "",
+        "nonsense",
+    ],
+)
+def test_links_are_joined_as_urljoin_does(base):
+    """By a shorter way for what most of them are."""
+    pick, of = random.Random(7), Base(base)
+    parts = [
+        "/",
+        "/",
+        "a",
+        "b.html",
+        "..",
+        ".",
+        "?",
+        "q=1",
+        "#",
+        "name",
+        ":",
+        "http://",
+        "https://",
+        "h.example",
+        "%20",
+        " ",
+        "é",
+    ]
+    parts += ["//", ";p", "mailto:", "[", "\n", "A", "=", "&", "~", ":8080", "-", "@"]
+    for _ in range(20_000):
+        href = "".join(pick.choices(parts, k=pick.randint(0, 6)))
+        try:
+            wanted = urljoin(base, href)
+        except ValueError:
+            wanted = href
+        assert of.join(href) == wanted, href
 
 
 async def test_json_nested_without_end_is_text(site, fetch):
@@ -170,10 +236,8 @@ async def test_the_reader_sees_neither_hilum_nor_the_environment(site, fetch, mo
     assert "1 1" in await read(site, fetch, "x")
     from hilum_web.converting import _FOLDER, _packages
 
-    program = (
-        "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]; sys.path.append(sys.argv[1])\n"
-    )
-    program += "sys.path += sys.argv[2:]\nimport reader.worker, reader.markdown, reader.charsets\n"
+    program = "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]; sys.path += sys.argv[1:]\n"
+    program += "import reader.worker, reader.markdown, reader.charsets\n"
     program += "print([m for m in sys.modules if m.partition('.')[0] in ('hilum', 'trio', 'httpx')])"
     done = await trio.run_process(
         [sys.executable, "-I", "-S", "-c", program, _FOLDER, *_packages()], capture_stdout=True

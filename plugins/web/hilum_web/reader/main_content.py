@@ -30,8 +30,7 @@ def quiet(tree: LexborHTMLParser) -> None:
 
 
 def choose(tree: LexborHTMLParser) -> Choice:
-    """Choose the main content of a page, and take out of the page what is no text."""
-    quiet(tree)
+    """Choose the main content of a page that is quiet."""
     return _chosen(tree.body) if tree.body is not None else Choice(-1, 0, True)
 
 
@@ -42,11 +41,13 @@ class Choice(NamedTuple):
         number: Which of what ``_MAIN`` selects, in the order of the page; -1 for its body.
         words: How many characters of text it has.
         last: Whether it lasts until the end of what was parsed.
+        clear: Whether nothing in it lasts as long that may turn out to be what is meant.
     """
 
     number: int
     words: int
     last: bool
+    clear: bool = True
 
 
 def _chosen(body: LexborNode) -> Choice:
@@ -70,7 +71,8 @@ def _chosen(body: LexborNode) -> Choice:
             break
         if _prose(nodes[number], inner) >= said * 0.85 and _below(nodes[number], nodes[best]):
             best, words = number, inner
-    return Choice(best, words, _lasts(nodes[best], body))
+    lasting = [number for number, node in enumerate(nodes) if _lasts(node, body)]
+    return Choice(best, words, best in lasting, lasting[-1:] == [best])
 
 
 def _framed(body: LexborNode, main: LexborNode) -> int:

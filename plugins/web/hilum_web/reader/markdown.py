@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice
-from typing import Any
-from urllib.parse import urldefrag, urljoin
+from urllib.parse import urldefrag
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from .links import Base, joined, linked
 from .main_content import DEEPEST, choose, main_part, quiet
 from .unseen import line, visible
 
 PIECE = 60_000
-LONGEST_LINK = 1_000
-# Characters of a long page that are parsed first.
-BEGINNING = 600_000
+# Characters of a long page that are parsed first, and next.
+BEGINNINGS = (250_000, 600_000)
 # Of a table that is cut, how many rows tell whether it is one of data or of layout.
 ROWS = 50
+# How most of what is a main content is written, and how many characters further on it is looked for.
+_NAMES = (
+    "<main", "<article", 'role="main"', 'id="main-content"', 'id="content"', 'id="main"', 'id="apicontent"', "markdown-body",
+    "main-content", "post-content", 'class="contents"', "refentry",
+)  # fmt: skip
+FAR = 1_000_000
 # Of a piece: what is not shown, links of headings to themselves, buttons to copy and to run.
 _MARKS = (
     "[hidden]:not([role=tabpanel]), [aria-hidden=true], a.headerlink, a.anchor, a.hash-link, a.heading-anchor, a.test-arrow,"
@@ -62,29 +68,44 @@ class Markdown:
     def __init__(self, html: str, url: str, fragment: str = "") -> None:
         self.url, self._html, self._fragment = urldefrag(url)[0], html, fragment
         # Where a page is long, its beginning says what its main content is; only who reads far needs the rest.
-        cut = html.rfind("<", 0, BEGINNING) if len(html) > 1.5 * BEGINNING else -1
-        self._tree = tree = LexborHTMLParser(html[:cut] if cut > 0 else html)
-        self._part = cut > 0
-        self._choice = choose(tree)
-        if self._part and not (self._choice.last and not (self._choice.number < 0 and _named(html, cut))):
-            self._tree, self._part = (tree := LexborHTMLParser(html)), False
+        self._ends = [*(_end(html, size) for size in BEGINNINGS if len(html) > 1.5 * size), len(html)]
+        while True:
+            self._tree = tree = self._parsed()
             self._choice = choose(tree)
+            if len(self._ends) == 1 or self._settled():
+                break
+            del self._ends[0]
         node = tree.css_first("title")
         self.title = line(node.text(), 300) if node is not None else ""
         base = tree.css_first("base[href]")
-        self._base = _joined(self.url, (base.attributes.get("href") or "") if base is not None else "")
+        self._base = Base(joined(self.url, (base.attributes.get("href") or "") if base is not None else ""))
 
     def parts(self) -> Iterator[tuple[str, int]]:
         """Convert piece by piece; with each text, where in it the wanted element begins, or -1."""
         done = 0
-        if self._part:
-            for piece in _certain(self._pieces()):
+        while len(self._ends) > 1:
+            for piece in _certain(islice(self._pieces(), done, None)):
                 done += 1
                 yield from self._text(piece)
-            self._tree = LexborHTMLParser(self._html)
-            quiet(self._tree)
+            del self._ends[0]
+            self._tree = self._parsed()
         for piece in islice(self._pieces(), done, None):
             yield from self._text(piece)
+
+    def _parsed(self) -> LexborHTMLParser:
+        """Parse the page up to the first of its ends."""
+        tree = LexborHTMLParser(self._html[: self._ends[0]])
+        quiet(tree)
+        return tree
+
+    def _settled(self) -> bool:
+        """Whether the beginning says what the main content of the whole page is; a short one must say it clearly."""
+        choice, end, following = self._choice, *self._ends[:2]
+        if not choice.last or (choice.number < 0 and _named(self._html, end, end + FAR)):
+            return False
+        return end > BEGINNINGS[0] or (
+            choice.clear and choice.words > end // 50 and not _named(self._html, end, following)
+        )
 
     def _pieces(self) -> Iterator[str]:
         tree = self._tree  # its nodes live as long as it does
@@ -116,9 +137,15 @@ def _certain(pieces: Iterator[str]) -> Iterator[str]:
             yield held.popleft()
 
 
-def _named(html: str, start: int) -> bool:
-    """Whether a main content may be named after a place."""
-    return any(html.find(each, start) >= 0 for each in ("<main", "<article", 'role="main"'))
+def _end(html: str, size: int) -> int:
+    """Where a beginning of about a size ends."""
+    cut = html.rfind("<", size // 2, size)
+    return cut if cut > 0 else size
+
+
+def _named(html: str, start: int, end: int) -> bool:
+    """Whether a main content may be named between two places."""
+    return any(html.find(each, start, end) >= 0 for each in _NAMES)
 
 
 def _pieces(node: LexborNode, before: str = "", after: str = "", depth: int = 0) -> Iterator[str]:
@@ -188,7 +215,7 @@ def _whole(parts: list[str], before: str, after: str) -> Iterator[str]:
         yield f"{before}{html}{after}"
 
 
-def _ordered(html: str, base: str, url: str) -> str:
+def _ordered(html: str, base: Base, url: str) -> str:
     """Put a piece in order for the converter: what Markdown has no form for is made something that it has one for."""
     tree = LexborHTMLParser(html)
     body = tree.body
@@ -199,7 +226,7 @@ def _ordered(html: str, base: str, url: str) -> str:
             each.decompose()
     for each in body.css("[hidden]"):
         del each.attrs["hidden"]
-    for each in body.css("code:has(pre)"):
+    for each in body.css("code:has(pre), a:has(pre), a:has(table)"):
         each.unwrap()
     for each in body.css("pre"):
         each.unwrap_tags(["a"])
@@ -217,11 +244,11 @@ def _ordered(html: str, base: str, url: str) -> str:
         if not (each.attributes.get("alt") or "").strip():
             each.decompose()
         elif src := each.attributes.get("src"):
-            each.attrs["src"] = _joined(base, src)
+            each.attrs["src"] = base.join(src)
     for each in body.css("sup, sub"):
         _raised(each)
     for each in body.css("a"):
-        _linked(each, base, url)
+        linked(each, base, url)
     return body.inner_html or ""
 
 
@@ -243,7 +270,9 @@ def _raised(node: LexborNode) -> None:
     """Keep an exponent or an index apart from what it stands at: 10 to the 6th is not 106."""
     text, before = node.text().strip(), node.prev
     at = (before.text_content or "")[-1:] if before is not None and before.tag == "-text" else ""
-    if not _EXPONENT.fullmatch(text) or before is None or at.isspace() or node.css_first("a") is not None:
+    if len(text) > 30 or not _EXPONENT.fullmatch(text):
+        return
+    if before is None or at.isspace() or node.css_first("a") is not None:
         return
     plain = text.isalnum()
     node.insert_before(("^" if node.tag == "sup" else "_") + ("" if plain else "("))
@@ -251,45 +280,17 @@ def _raised(node: LexborNode) -> None:
         node.insert_after(")")
 
 
-def _linked(link: LexborNode, base: str, url: str) -> None:
-    """Make the address of a link absolute; within its page it is a fragment. What leads nowhere is text."""
-    href = (link.attributes.get("href") or "").strip()
-    target = _joined(base, href) if href else ""
-    page, _, fragment = target.partition("#")
-    if fragment and page == url:
-        target = f"#{fragment}"
-        if link.parent is not None and (link.parent.tag or "") in _HEADS:
-            target = ""
-    if not target.startswith(("http://", "https://", "#", "mailto:", "ftp:")) or len(target) > LONGEST_LINK:
-        link.unwrap()  # where it is not closed, all that follows is in it
-        return
-    if link.css_first("pre, table") is not None:
-        link.unwrap()
-        return
-    link.attrs["href"] = target
-    if "title" in link.attributes:
-        del link.attrs["title"]
+@cache
+def prepare() -> Callable[[str], str]:
+    """Import the converter, and give it."""
+    from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 
-
-_convert: Any = None
+    options = ConversionOptions(
+        extract_metadata=False, skip_images=False, inline_data_media="drop_element", max_depth=400, compact_tables=True,
+        preprocessing=PreprocessingOptions(enabled=False),
+    )  # fmt: skip
+    return lambda html: convert(html, options).content or ""
 
 
 def _converted(html: str) -> str:
-    global _convert
-    if _convert is None:
-        from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
-
-        options = ConversionOptions(
-            extract_metadata=False, skip_images=False, inline_data_media="drop_element", max_depth=400, compact_tables=True,
-            preprocessing=PreprocessingOptions(enabled=False),
-        )  # fmt: skip
-        _convert = lambda text: convert(text, options).content or ""  # noqa: E731
-    text: str = _convert(html)
-    return visible(re.sub(r"\n{3,}", "\n\n", text))
-
-
-def _joined(url: str, href: str) -> str:
-    try:
-        return urljoin(url, href)
-    except ValueError:
-        return url
+    return visible(re.sub(r"\n{3,}", "\n\n", prepare()(html)))

@@ -16,16 +16,21 @@ CHUNK = 200_000
 MEMORY = 3 << 30
 
 
-def main() -> None:
-    """Read the request and the page, and write what they say until nobody listens."""
+def main(kind: str) -> None:
+    """Read the request and the page, and write what they say until nobody listens.
+
+    Args:
+        kind: What the page will likely be: what reads it is imported while the page is awaited.
+    """
     with suppress(ImportError, ValueError, OSError):
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     gc.disable()  # nothing here is in a circle, and there are many nodes
+    with suppress(Exception):  # what fails here fails again where it is needed, and is told
+        _prepare(kind)
     request = json.loads(sys.stdin.buffer.readline())
-    sys.path += request["packages"]
-    body = sys.stdin.buffer.read()
+    body = sys.stdin.buffer.read(request["size"])
     try:
         if request["kind"] == "results":
             _results(body, request)
@@ -41,6 +46,15 @@ def main() -> None:
         _say(error="it needs too much memory")
     except Exception as error:  # of a page made to break its reader nearly anything can come
         _say(error=" ".join(str(error).split())[:200] or type(error).__name__)
+
+
+def _prepare(kind: str) -> None:
+    from . import charsets, results  # noqa: F401
+
+    if kind == "html":
+        from .markdown import prepare
+
+        prepare()
 
 
 def _say(**frame: object) -> None:
