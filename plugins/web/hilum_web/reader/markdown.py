@@ -243,7 +243,9 @@ def _raised(node: LexborNode) -> None:
     """Keep an exponent or an index apart from what it stands at: 10 to the 6th is not 106."""
     text, before = node.text().strip(), node.prev
     at = (before.text_content or "")[-1:] if before is not None and before.tag == "-text" else ""
-    if not _EXPONENT.fullmatch(text) or before is None or at.isspace() or node.css_first("a") is not None:
+    if len(text) > 30 or not _EXPONENT.fullmatch(text):
+        return
+    if before is None or at.isspace() or node.css_first("a") is not None:
         return
     plain = text.isalnum()
     node.insert_before(("^" if node.tag == "sup" else "_") + ("" if plain else "("))
