@@ -199,7 +199,7 @@ def _ordered(html: str, base: str, url: str) -> str:
             each.decompose()
     for each in body.css("[hidden]"):
         del each.attrs["hidden"]
-    for each in body.css("code:has(pre)"):
+    for each in body.css("code:has(pre), a:has(pre), a:has(table)"):
         each.unwrap()
     for each in body.css("pre"):
         each.unwrap_tags(["a"])
@@ -264,9 +264,6 @@ def _linked(link: LexborNode, base: str, url: str) -> None:
             target = ""
     if not target.startswith(("http://", "https://", "#", "mailto:", "ftp:")) or len(target) > LONGEST_LINK:
         link.unwrap()  # where it is not closed, all that follows is in it
-        return
-    if link.css_first("pre, table") is not None:
-        link.unwrap()
         return
     link.attrs["href"] = target
     if "title" in link.attributes:
