@@ -114,7 +114,7 @@ class Truth:
 
 def spoken(text: str) -> str:
     """Give the words of a text, with one space between them."""
-    return " ".join(re.findall(r"\w+", text.lower()))
+    return " ".join(re.findall(r"[^\W_]+", text.lower()))
 
 
 def lines(code: str) -> str:
@@ -249,10 +249,10 @@ def theirs(data: bytes, url: str, **options: bool) -> str:
     return trafilatura.extract(data, url=url, output_format="markdown", **keep, **options) or ""
 
 
-def chosen(folder: Path, count: int, only: str) -> list[tuple[Kind, Path, Truth]]:
+def chosen(folder: Path, count: int, only: str, kinds: tuple[Kind, ...]) -> list[tuple[Kind, Path, Truth]]:
     """Pick pages of each kind, always the same."""
     pages = []
-    for kind in KINDS:
+    for kind in kinds:
         if only and only not in (kind.name, kind.folder):
             continue
         files = [each for each in (folder / kind.folder).glob(kind.files) if SMALLEST < each.stat().st_size < LARGEST]
@@ -281,6 +281,11 @@ def main() -> None:
     parser.add_argument("--kind", default="")
     parser.add_argument("--show", action="store_true", help="print what is missing, page by page")
     given = parser.parse_args()
+    report(chosen(given.folder, given.each, given.kind, KINDS), given.folder, show_each=given.show)
+
+
+def report(pages: list[tuple[Kind, Path, Truth]], folder: Path, *, show_each: bool = False) -> None:
+    """Measure the extractors on pages and print what each keeps."""
     extractors: dict[str, Callable[[bytes, str], str]] = {"hilum": ours}
     try:
         import trafilatura
@@ -289,7 +294,6 @@ def main() -> None:
         extractors["trafilatura, recall"] = lambda data, url: theirs(data, url, favor_recall=True)
     except ImportError:
         print("trafilatura is not installed: hilum alone")
-    pages = chosen(given.folder, given.each, given.kind)
     print(f"{len(pages)} pages of {len({kind.name for kind, _, _ in pages})} generators")
     print(f"{'':24}{'':22}" + "".join(f"{part:>11}" for part in PARTS))
     names = list(dict.fromkeys(kind.name for kind, _, _ in pages))
@@ -299,12 +303,12 @@ def main() -> None:
         for who, extract in extractors.items():
             rows = []
             for _, file, real in (each for each in pages if each[0].name == name):
-                url, data = address(file, given.folder), file.read_bytes()
+                url, data = address(file, folder), file.read_bytes()
                 begun = time.process_time()
                 text = extract(data, url)
                 taken[who] += time.process_time() - begun
                 rows.append(scores(text, real, url))
-                if given.show and who == "hilum":
+                if show_each and who == "hilum":
                     show(file, text, real, rows[-1])
             total[who] += rows
             print(f"{name:24}{who:22}" + "".join(f"{share(rows, part):>11}" for part in PARTS), flush=True)

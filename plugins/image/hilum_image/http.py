@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
-from hilum import errors
+from hilum import ToolError, errors
 
 from hilum_image.picture import Picture, look
 from hilum_image.wish import Failed
@@ -25,39 +25,63 @@ def open_client(url: str, headers: Mapping[str, str], auth: tuple[str, str] | No
     """Open a client for the server at an address, through the proxy that the environment names for it."""
     import httpx
     from hilum_models import proxy_for
+    from hilum_web import ENCODINGS
 
     secure = url.startswith("https://")
     return httpx.AsyncClient(
-        headers=headers, auth=auth, proxy=proxy_for(url) or None, trust_env=False, follow_redirects=False,
-        verify=httpx.create_ssl_context() if secure else False, timeout=httpx.Timeout(None, connect=10.0),
+        headers={**headers, "accept-encoding": ENCODINGS}, auth=auth, proxy=proxy_for(url) or None, trust_env=False,
+        follow_redirects=False, verify=httpx.create_ssl_context() if secure else False,
+        timeout=httpx.Timeout(None, connect=10.0),
     )  # fmt: skip
 
 
-async def ask(client: httpx.AsyncClient, who: str, method: str, url: str, **options: Any) -> tuple[int, dict[str, Any]]:
-    """Send a request and read the answer, within bounds.
+class Answer(msgspec.Struct, frozen=True):
+    """What a provider answered.
 
-    Returns:
-        The status, and the answer as JSON; what is no mapping becomes an empty one.
+    Args:
+        status: The status of HTTP.
+        data: The JSON; what is no mapping becomes an empty one.
+        retry: The header ``Retry-After``.
+    """
+
+    status: int
+    data: dict[str, Any]
+    retry: str = ""
+
+    @property
+    def advice(self) -> str:
+        """What to do about a status that is no success."""
+        from hilum_web import later
+
+        if self.status == 402:
+            return "The user must add credit there."
+        if self.status >= 500 or self.status == 429:
+            return f"Try again {later(self.retry)}."
+        return "Describe it otherwise, or tell the user what it says."
+
+
+async def ask(client: httpx.AsyncClient, who: str, method: str, url: str, **options: Any) -> Answer:
+    """Send a request and read the answer, within bounds.
 
     Raises:
         Failed: The server cannot be reached, breaks off, sends too much; or the answer is no JSON although it is a success.
     """
     import httpx
+    from hilum_web import line, read_body
 
     host = shown(url)
     try:
         async with client.stream(method, url, **options) as response:
-            body = bytearray()
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > MOST_BYTES:
-                    raise Failed(f"{who} at {host} sent more than {MOST_BYTES >> 20} MB.", code=errors.E_TOO_LARGE)
+            body = await read_body(response, url, MOST_BYTES)
             status, elsewhere = response.status_code, response.headers.get("location", "")
+            retry = response.headers.get("retry-after", "")
+    except ToolError as error:
+        raise Failed(f"{who}: {error.message}", code=error.code, hint="Is this the address of its API?") from None
     except httpx.ConnectTimeout:
         raise Failed(f"{who} at {host} did not accept a connection within 10 s.", code=errors.E_UNREACHABLE,
                      hint="Check the address and the network.") from None  # fmt: skip
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        why = str(error).rstrip(".") or type(error).__name__
+        why = line(str(error), 300).rstrip(".") or type(error).__name__
         raise Failed(f"{who} at {host} cannot be reached: {why}.", code=errors.E_UNREACHABLE,
                      hint="Is the server running, and is its address in the settings right?") from None  # fmt: skip
     if 300 <= status < 400:
@@ -65,13 +89,13 @@ async def ask(client: httpx.AsyncClient, who: str, method: str, url: str, **opti
         raise Failed(f"{who} at {host} answered {status}: it is at {where}.", code=errors.E_HTTP,
                      hint="Put the address at which its API is into the settings.")  # fmt: skip
     try:
-        answer = msgspec.json.decode(bytes(body))
-    except (msgspec.DecodeError, UnicodeError):
+        answer = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         if status < 300:
             raise Failed(f"{who} at {host} answered with something that is not JSON.", code=errors.E_CONTENT,
                          hint="Is this the address of its API?") from None  # fmt: skip
         answer = None
-    return status, answer if isinstance(answer, dict) else {}
+    return Answer(status, answer if isinstance(answer, dict) else {}, retry)
 
 
 def decode(text: object, who: str) -> Picture:
@@ -105,8 +129,17 @@ def finished(picture: Picture, who: str) -> Picture:
 
 def shown(url: str) -> str:
     """Scheme, host and port of an address: what a message may show."""
+    from hilum_web import line
+
     try:
         parts = urlsplit(url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        return line(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", 200)
     except ValueError:
         return "an address that is none"
+
+
+def said(text: str, status: int) -> str:
+    """What a provider says of a failure, as one sentence of visible characters."""
+    from hilum_web import line
+
+    return f"{line(text, 500).rstrip('.') or f'it answered {status}'}."

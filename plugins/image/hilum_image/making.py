@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Annotated
@@ -11,6 +12,7 @@ import msgspec
 import trio
 from hilum import Call, NeedsUser, Output, Session, ToolError, errors, tool
 from hilum_files import check_save, save_file
+from hilum_web import line
 
 from hilum_image.http import MOST_IMAGE
 from hilum_image.openai import OpenAI
@@ -47,7 +49,7 @@ async def generate_image(
     """
     settings = session.settings(ImageSettings)
     makers = configured(settings)
-    name = filename or f"generated_{datetime.now():%Y%m%d_%H%M%S}.png"
+    name = filename or await _free(call)
     ending = PurePosixPath(name).suffix.lower()
     if ending not in MADE:
         raise ToolError(
@@ -59,9 +61,19 @@ async def generate_image(
     try:
         path = await save_file(call, name, made.picture.data, overwrite=overwrite)
     except ToolError as error:  # it was paid for: it is not lost
-        path = await save_file(call, f"generated_{call.id[-12:]}.png", made.picture.data)
+        path = await save_file(call, await _free(call), made.picture.data)
         before.append(f"{error} It was saved under another name instead.")
     return _told(path, made, before, ending)
+
+
+async def _free(call: Call) -> str:
+    """Give a name that nothing has: more than one image may be made within a second."""
+    stem = f"generated_{datetime.now():%Y%m%d_%H%M%S}"
+    for name in (f"{stem}.png", *(f"{stem}_{number}.png" for number in range(2, 10))):
+        with suppress(ToolError):
+            await check_save(call, name, overwrite=False)
+            return name
+    return f"{stem}_{os.urandom(4).hex()}.png"
 
 
 def configured(settings: ImageSettings) -> list[OpenAI | StableDiffusion]:
@@ -152,7 +164,7 @@ def _told(path: str, made: Made, before: list[str], ending: str) -> Output:
             f"The provider gave {picture.media_type.partition('/')[2].upper()}: the name ends otherwise than its content."
         )
     if made.told:
-        lines.append(f"The provider read the description as: {made.told[:1_000]}")
+        lines.append(f"The provider read the description as: {line(made.told, 1_000)}")
     lines += [f"Before that: {why}" for why in before]
     data = {"path": path, "cost": made.cost, "by": made.by, "width": picture.width, "height": picture.height}
     return Output("\n".join(lines), data=data)

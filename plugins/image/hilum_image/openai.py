@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
-from hilum import errors
+from hilum import ToolError, errors
 
-from hilum_image.http import MOST_IMAGE, ask, decode, finished, open_client, shown
+from hilum_image.http import MOST_IMAGE, Answer, ask, decode, finished, open_client, said, shown
 from hilum_image.picture import Picture, look
 from hilum_image.prices import price
 from hilum_image.wish import Failed, Made, Refused, Wish
@@ -97,47 +97,47 @@ class OpenAI(msgspec.Struct, frozen=True):
         async with open_client(self.url, headers) as client:
             base = self.url.rstrip("/")
             if wish.base is None:
-                status, answer = await ask(client, WHO, "POST", f"{base}/images/generations", json=fields)
+                answer = await ask(client, WHO, "POST", f"{base}/images/generations", json=fields)
             else:
                 kind = wish.base.media_type
                 files = {"image": (f"image.{kind.rpartition('/')[2]}", wish.base.data, kind)}
                 if wish.mask is not None:
                     files["mask"] = ("mask.png", wish.mask.data, "image/png")
                 texts = {name: str(value) for name, value in fields.items()}
-                status, answer = await ask(client, WHO, "POST", f"{base}/images/edits", data=texts, files=files)
-            if status != 200:
-                raise self._failure(status, answer)
-            first = _first(answer)
+                answer = await ask(client, WHO, "POST", f"{base}/images/edits", data=texts, files=files)
+            if answer.status != 200:
+                raise self._failure(answer)
+            first = _first(answer.data)
             if not first.get("b64_json") and isinstance(first.get("url"), str):
                 picture = await _fetched(client, first["url"], self.url)
             else:
                 picture = decode(first.get("b64_json"), WHO)
         told = first.get("revised_prompt")
-        cost = price(self.model, wish.size, self.quality, answer.get("usage")) if self.official else None
-        by = f"{WHO}, {self.model}"
+        cost = price(self.model, wish.size, self.quality, answer.data.get("usage")) if self.official else None
+        by = f"{WHO}, {self.model}" if self.official else f"{self.model} at {shown(self.url)}"
         if self.instead:
             by += f" ({self.instead} is retired; image.model names another one)"
         return Made(picture, by, cost, told if isinstance(told, str) else "")
 
-    def _failure(self, status: int, answer: dict[str, Any]) -> Refused | Failed:
-        given = answer.get("error")
+    def _failure(self, answer: Answer) -> Refused | Failed:
+        given, status = answer.data.get("error"), answer.status
         error = given if isinstance(given, dict) else {}
-        text = str(error.get("message") or (given if isinstance(given, str) else "")).strip()[:500]
+        text = str(error.get("message") or (given if isinstance(given, str) else "")).strip()
         kind = str(error.get("code") or error.get("type") or "")
+        why = said(text or kind, status)
         if kind in _REFUSALS or (status == 400 and "safety system" in text):
-            return Refused(f"{WHO} will not make this image: {text or kind}",
+            return Refused(f"{WHO} will not make this image: {why}",
                            hint="Tell the user the reason; describe it otherwise only if they want that.")  # fmt: skip
         where = f"{WHO} at {shown(self.url)}"
         if status in (401, 403):
-            return Failed(f"{where} does not accept the key: {text or status}", code=errors.E_NOT_CONFIGURED,
+            return Failed(f"{where} does not accept the key: {why}", code=errors.E_NOT_CONFIGURED,
                           hint="The user must check image.openai_api_key, or OPENAI_API_KEY.")  # fmt: skip
         if status == 429:
-            hint = "Add credit." if kind == "insufficient_quota" else "Try again later."
-            return Failed(f"{where} is asked too much: {text or status}", code=errors.E_HTTP, hint=hint)
-        hint = "The setting image.model names another one." if kind == "model_not_found" else ""
-        return Failed(
-            f"{where} answered {status}: {text or kind or 'no reason was given'}", code=errors.E_HTTP, hint=hint
-        )
+            hint = "The user must add credit there." if kind == "insufficient_quota" else answer.advice
+            return Failed(f"{where} is asked too much: {why}", code=errors.E_HTTP, hint=hint)
+        hint = "The setting image.model names another one." if kind == "model_not_found" else answer.advice
+        return Failed(f"{where} answered {status}: {said(text or kind or 'no reason was given', status)}",
+                      code=errors.E_HTTP, hint=hint)  # fmt: skip
 
 
 def _family(model: str) -> str:
@@ -158,24 +158,26 @@ def _first(answer: dict[str, Any]) -> dict[str, Any]:
 async def _fetched(client: httpx.AsyncClient, url: str, server: str) -> Picture:
     """Fetch an image that is given as an address: from the public network, or from the server itself."""
     import httpx
-    from hilum_web import AddressRefused, Reach, open_client, read_url
+    from hilum_web import ENCODINGS, AddressRefused, Reach, line, open_client, read_body, read_url
 
     try:
         own = read_url(server)
         reach = Reach(hosts=frozenset({f"[{own.host}]:{own.port}" if ":" in own.host else f"{own.host}:{own.port}"}))
-        async with open_client(reach, timeout=60.0) as guarded, guarded.stream("GET", url) as response:
-            body = bytearray()
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > MOST_IMAGE:
-                    raise Failed(f"{WHO} gave an image of more than {MOST_IMAGE >> 20} MB.", code=errors.E_TOO_LARGE)
+        headers = {"accept-encoding": ENCODINGS}
+        async with open_client(reach, timeout=60.0, headers=headers) as guarded, guarded.stream("GET", url) as response:
+            body = await read_body(response, url, MOST_IMAGE)
+    except ToolError as error:
+        raise Failed(f"{WHO} gave an address for the image: {error.message}", code=error.code,
+                     hint="Try again.") from None  # fmt: skip
     except AddressRefused as error:
-        raise Failed(
-            f"{WHO} gave an address for the image that is not fetched: {error}", code=errors.E_ADDRESS
-        ) from None
+        raise Failed(f"{WHO} gave an address for the image that is not fetched: {line(str(error), 300)}",
+                     code=errors.E_ADDRESS, hint="Check image.openai_url.") from None  # fmt: skip
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        why = str(error).rstrip(".") or type(error).__name__
-        raise Failed(f"The image could not be fetched from {shown(url)}: {why}.", code=errors.E_UNREACHABLE) from None
-    if response.status_code == 200 and (picture := look(bytes(body))):
+        why = line(str(error), 300).rstrip(".") or type(error).__name__
+        raise Failed(f"The image could not be fetched from {shown(url)}: {why}.", code=errors.E_UNREACHABLE,
+                     hint="Try again.") from None  # fmt: skip
+    if response.status_code == 200 and (picture := look(body)):
         return finished(picture, WHO)
-    raise Failed(f"{shown(url)} answered {response.status_code} without an image.", code=errors.E_CONTENT)
+    raise Failed(
+        f"{shown(url)} answered {response.status_code} without an image.", code=errors.E_CONTENT, hint="Try again."
+    )

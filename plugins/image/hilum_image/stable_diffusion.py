@@ -15,7 +15,7 @@ import msgspec
 import trio
 from hilum import errors
 
-from hilum_image.http import ask, decode, open_client, shown
+from hilum_image.http import Answer, ask, decode, open_client, said, shown
 from hilum_image.wish import Failed, Made, Wish
 
 if TYPE_CHECKING:
@@ -67,22 +67,22 @@ class StableDiffusion(msgspec.Struct, frozen=True):
         user, _, password = self.auth.partition(":")
         async with open_client(self.url, {}, (user, password) if self.auth else None) as client:
             base = f"{self.url.rstrip('/')}/sdapi/v1"
-            status, answer = await self._answer(client, f"{base}/{name}", fields, base, tell)
-        if status != 200:
-            raise self._failure(status, answer)
-        images = answer.get("images")
+            answer = await self._answer(client, f"{base}/{name}", fields, base, tell)
+        if answer.status != 200:
+            raise self._failure(answer)
+        images = answer.data.get("images")
         picture = decode(images[0] if isinstance(images, list) and images else None, WHO)
         return Made(picture, f"{WHO} at {shown(self.url)}", 0.0)
 
     async def _answer(
         self, client: httpx.AsyncClient, url: str, fields: dict[str, Any], base: str, tell: Callable[[str], None]
-    ) -> tuple[int, dict[str, Any]]:
+    ) -> Answer:
         """Ask for the image, telling how far it is."""
         failed: Failed | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch, client, base, tell)
             try:
-                status, answer = await ask(client, WHO, "POST", url, json=fields)
+                answer = await ask(client, WHO, "POST", url, json=fields)
             except Failed as error:
                 failed = error
             except trio.Cancelled:
@@ -91,18 +91,18 @@ class StableDiffusion(msgspec.Struct, frozen=True):
             nursery.cancel_scope.cancel()
         if failed is not None:
             raise failed
-        return status, answer
+        return answer
 
     async def _watch(self, client: httpx.AsyncClient, base: str, tell: Callable[[str], None]) -> None:
         last = -1
         while True:
             await trio.sleep(EVERY)
             try:
-                status, answer = await ask(client, WHO, "GET", f"{base}/progress?skip_current_image=true")
+                answer = await ask(client, WHO, "GET", f"{base}/progress?skip_current_image=true")
             except Failed:
                 return
-            share = answer.get("progress")
-            if status != 200 or not isinstance(share, int | float) or not math.isfinite(share):
+            share = answer.data.get("progress")
+            if answer.status != 200 or not isinstance(share, int | float) or not math.isfinite(share):
                 return
             if (percent := int(min(max(share, 0), 1) * 100)) != last:
                 last = percent
@@ -116,15 +116,15 @@ class StableDiffusion(msgspec.Struct, frozen=True):
             except Failed:
                 pass
 
-    def _failure(self, status: int, answer: dict[str, Any]) -> Failed:
-        where = f"{WHO} at {shown(self.url)}"
-        text = str(answer.get("detail") or answer.get("errors") or answer.get("error") or "")[:500]
+    def _failure(self, answer: Answer) -> Failed:
+        where, status, data = f"{WHO} at {shown(self.url)}", answer.status, answer.data
         if status in (401, 403):
             return Failed(f"{where} wants another user or password.", code=errors.E_NOT_CONFIGURED,
                           hint="The user must check image.sd_auth.")  # fmt: skip
         if status == 404:
             return Failed(f"{where} has no such API.", code=errors.E_HTTP, hint="Start its server with --api.")
-        return Failed(f"{where} answered {status}: {text or 'no reason was given'}", code=errors.E_HTTP)
+        text = str(data.get("detail") or data.get("errors") or data.get("error") or "no reason was given")
+        return Failed(f"{where} answered {status}: {said(text, status)}", code=errors.E_HTTP, hint=answer.advice)
 
 
 def _sides(size: str) -> tuple[int, int] | None:

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from hilum import Tool, hookimpl
 
 from hilum_web.addresses import METADATA, PUBLIC, Reach
+from hilum_web.body import ENCODINGS, read_body
 from hilum_web.connecting import AddressRefused, HostUnknown, UrlUnread, checked, located, open_client
+from hilum_web.failures import later
 from hilum_web.half import Web
+from hilum_web.reader.unseen import line
 from hilum_web.reading import web_fetch
 from hilum_web.searching import web_search
 from hilum_web.settings import WebSettings
@@ -19,8 +22,9 @@ if TYPE_CHECKING:
     from hilum import Session
 
 __all__ = [
-    "METADATA", "PUBLIC", "AddressRefused", "HostUnknown", "Reach", "Target", "UrlUnread", "Verdict", "Web", "WebSettings",
-    "check_url", "checked", "located", "open_client", "open_session", "provide_tools", "read_url", "web_fetch", "web_search",
+    "ENCODINGS", "METADATA", "PUBLIC", "AddressRefused", "HostUnknown", "Reach", "Target", "UrlUnread", "Verdict", "Web",
+    "WebSettings", "check_url", "checked", "later", "line", "located", "open_client", "open_session", "provide_tools",
+    "read_body", "read_url", "web_fetch", "web_search",
 ]  # fmt: skip
 
 

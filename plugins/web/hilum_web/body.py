@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from hilum import ToolError, errors
 
 from hilum_web.failures import site
+from hilum_web.reader.unseen import line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -37,7 +38,9 @@ async def read_body(response: httpx.Response, url: str, limit: int, *, cut: bool
     packed = response.headers.get("content-encoding", "").strip().lower()
     if packed not in ("", "identity", "gzip", "x-gzip", "deflate"):
         raise ToolError(
-            f"{site(url)} packs its pages with {packed[:40]}, which was not asked for.", code=errors.E_CONTENT
+            f"{site(url)} packs its answer with {line(packed, 40)}, which was not asked for.",
+            code=errors.E_CONTENT,
+            hint="Use another source.",
         )
     if not cut and said.isdecimal() and (len(said) > 18 or int(said) > limit):
         raise _large(url, limit)
@@ -57,7 +60,8 @@ async def read_body(response: httpx.Response, url: str, limit: int, *, cut: bool
                     return bytes(body[:limit])
                 raise _large(url, limit)
     except zlib.error as error:
-        raise ToolError(f"{site(url)} sent a damaged {packed} body: {error}.", code=errors.E_CONTENT) from None
+        raise ToolError(f"{site(url)} sent a damaged {packed} body: {error}.", code=errors.E_CONTENT,
+                        hint="Use another source.") from None  # fmt: skip
     finally:
         await _end(response, source)
     if unpacker and not unpacker.whole:

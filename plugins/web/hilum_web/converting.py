@@ -169,7 +169,8 @@ async def results(reader: Reader, body: bytes, content_type: str) -> dict[str, A
     """Read a search engine's page of results.
 
     Returns:
-        ``results``, rows of title, address and extract; ``robot``, whether it takes us for one; or ``error``.
+        ``results``, rows of title, address and extract; ``robot``, whether it takes us for one; ``known``, whether it is a page
+        of results at all; or ``error``.
     """
     await reader.give({"kind": "results", "type": content_type}, body)
     return await reader.read()

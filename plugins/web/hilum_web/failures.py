@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 from hilum import ToolError, errors
 
 from hilum_web.connecting import AddressRefused, HostUnknown, UrlUnread
+from hilum_web.reader.unseen import line
+
+# A user and a password in an address: a site that redirects may have put in a secret.
+_LOGIN = re.compile(r"//[^/?#]*@")
 
 
-def failure(error: Exception, url: str, seconds: float) -> ToolError:
+def failure(error: Exception, url: str, seconds: float, before: str = "") -> ToolError:
     """Say what failed below HTTP. httpx's own messages are often empty.
 
     Args:
         error: What httpx, or the check of addresses, raised.
         url: What was to be fetched.
         seconds: How long it might have taken.
+        before: The site that led there; empty where none did.
     """
     import ssl
 
     import httpx
 
-    host, why = site(url), str(error).strip().rstrip(".")
+    host, why = site(url), line(str(error), 300).rstrip(".")
     if isinstance(error, AddressRefused):
         if isinstance(error, HostUnknown):
             return ToolError(f"{why}.", code=errors.E_UNREACHABLE, hint="Check how the host is written.")
@@ -30,7 +36,10 @@ def failure(error: Exception, url: str, seconds: float) -> ToolError:
             hint = "The user can list a host of their own network in web.hosts."
         elif isinstance(error, UrlUnread):
             why, hint = f"{why[:1].lower()}{why[1:]}", "Write the address plainly."
-        return ToolError(f"{url[:300]} is not fetched: {why}.", code=errors.E_ADDRESS, hint=hint)
+        hint = f"{before} redirects there. {hint}" if before else hint
+        return ToolError(
+            f"{line(_LOGIN.sub('//…@', url), 300)} is not fetched: {why}.", code=errors.E_ADDRESS, hint=hint
+        )
     if isinstance(error, httpx.TimeoutException):
         return ToolError(
             f"{host} did not answer within {seconds:g} s.", code=errors.E_TIMEOUT, hint="Try another page, or later."
@@ -49,9 +58,14 @@ def failure(error: Exception, url: str, seconds: float) -> ToolError:
                      hint="Try again, or another source.")  # fmt: skip
 
 
+def later(said: str) -> str:
+    """When to ask again, by a header ``Retry-After``."""
+    return f"in {int(said)} s" if said.isdecimal() and len(said) < 7 else "later"
+
+
 def site(url: str) -> str:
     """The host of an address, with its port, for messages."""
     try:
-        return urlsplit(url).netloc.rpartition("@")[2] or url[:100]
+        return line(urlsplit(url).netloc.rpartition("@")[2] or url, 100)
     except ValueError:
-        return url[:100]
+        return line(url, 100)

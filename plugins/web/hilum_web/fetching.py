@@ -16,7 +16,7 @@ from hilum import ToolError, errors
 from hilum_web.addresses import Reach
 from hilum_web.body import ENCODINGS, read_body
 from hilum_web.connecting import AddressRefused, checked
-from hilum_web.failures import failure, site
+from hilum_web.failures import failure, later, site
 from hilum_web.settings import WebSettings
 from hilum_web.urls import Target
 
@@ -124,7 +124,7 @@ class Fetcher:
             raise ToolError(f"{site(seen[-1])} did not answer in full within {seconds:g} s.", code=errors.E_TIMEOUT,
                             hint="Try a smaller page, another one, or later.") from None  # fmt: skip
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, AddressRefused, OSError) as error:
-            raise failure(error, seen[-1], self._settings.timeout) from None
+            raise failure(error, seen[-1], self._settings.timeout, site(seen[0]) if len(seen) > 1 else "") from None
         if page is not known:
             self._keep(url, page)
         return page
@@ -248,7 +248,8 @@ def _refused(status: int, url: str, retry: str) -> ToolError:
         403: "It is not open to programs; use another source, or the browser.",
         404: "Check the address, or search for the page.",
         410: "It is gone; search for the page.",
-        429: f"Wait {retry} s before you ask it again." if retry.isdecimal() else "Wait before you ask it again.",
+        429: f"It is asked too often; try it again {later(retry)}, or another source.",
+        503: f"Try it again {later(retry)}, or another source.",
     }
     hint = hints.get(status, "Try again later, or another source." if status >= 500 else "Try another source.")
     return ToolError(f"{site(url)} answered {words} for {url[:300]}.", code=errors.E_HTTP, hint=hint)

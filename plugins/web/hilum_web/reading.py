@@ -10,6 +10,7 @@ import trio
 from hilum import Output, Session, ToolError, errors, tool
 
 from hilum_web.failures import site
+from hilum_web.reader.unseen import line
 
 if TYPE_CHECKING:
     from hilum_web.converting import Reader, Text
@@ -75,7 +76,7 @@ def _shown(page: Page, made: Text, fragment: str, start: int, limit: int) -> Out
         part = "[The page holds no text. It may be made by scripts: try the browser, or another source.]"
     data = {
         "url": page.url, "title": made.title, "start": start, "end": start + len(part), "more": more,
-        "type": page.content_type,
+        "type": line(page.content_type, 200),
     }  # fmt: skip
     return Output(f"{head}{span}{missing}\n\n{part.strip()}{tail}", data=data)
 
@@ -105,13 +106,15 @@ async def _text(reader: Reader, page: Page, fragment: str, start: int, settings:
             page.read[""] = Text(await trio.to_thread.run_sync(_plain, page, kind), whole=True)
         return page.read[""]
     hint = "Look at it in the browser." if kind.startswith("image/") else "Download it with a command, if it is needed."
-    raise ToolError(f"{site(page.url)} sent {kind or 'something'}, which is no text.", code=errors.E_CONTENT, hint=hint)
+    said = line(kind, 80) or "something"
+    raise ToolError(f"{site(page.url)} sent {said}, which is no text.", code=errors.E_CONTENT, hint=hint)
 
 
 def _plain(page: Page, kind: str) -> str:
     from hilum_web.reader.charsets import decode
+    from hilum_web.reader.unseen import visible
 
-    text = decode(page.body, page.content_type).replace("\r\n", "\n")
+    text = visible(decode(page.body, page.content_type))
     if kind.endswith("json") and "\n" not in text[:2_000] and len(text) < 5_000_000:
         try:
             return msgspec.json.format(text.encode(), indent=1).decode()  # one long line is hard to read on in

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 import time
-import unicodedata
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +15,8 @@ from hilum import Output, Session, ToolError, errors, tool
 
 from hilum_web.body import read_body
 from hilum_web.connecting import AddressRefused
-from hilum_web.failures import failure, site
+from hilum_web.failures import failure, later, site
+from hilum_web.reader.unseen import line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -149,7 +149,9 @@ class Searcher:
         if why := read.get("error"):
             raise ToolError(f"the page of {site(url)} cannot be read: {why}.", code=errors.E_CONTENT)
         if read["robot"]:
-            raise ToolError(f"{site(url)} takes us for a robot just now.", code=errors.E_DENIED)
+            raise ToolError(f"{site(url)} takes us for a robot just now; try it again later.", code=errors.E_DENIED)
+        if not read["known"]:
+            raise ToolError(f"{site(url)} answered with a page that is none of its results.", code=errors.E_CONTENT)
         return [Result(*row) for row in read["results"]]
 
     async def _instant(self, query: str) -> list[Result]:
@@ -178,7 +180,11 @@ class Searcher:
             raise ToolError(
                 f"{site(url)} did not answer with JSON{f': {hint}' if hint else ''}.", code=errors.E_CONTENT
             ) from None
-        return data if isinstance(data, dict) else {}
+        if not isinstance(data, dict):
+            raise ToolError(
+                f"{site(url)} answered with JSON that holds no results; check its address.", code=errors.E_CONTENT
+            )
+        return data
 
     async def _get(self, method: str, url: str, **options: Any) -> tuple[bytes, str]:
         """Ask a provider: an address that the user has set, so that it may be in their own network."""
@@ -199,7 +205,9 @@ class Searcher:
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, AddressRefused, OSError) as error:
             raise failure(error, url, EACH) from None
         if response.status_code != 200:
-            raise ToolError(f"{site(url)} answered {response.status_code}{_reason(body)}.", code=errors.E_HTTP)
+            raise ToolError(
+                f"{site(url)} answered {response.status_code}{_reason(body)}; {_next(response)}.", code=errors.E_HTTP
+            )
         return body, response.headers.get("content-type", "")
 
 
@@ -209,7 +217,20 @@ def _reason(body: bytes) -> str:
     except (msgspec.DecodeError, UnicodeError, RecursionError, AttributeError):
         return ""
     text = error.get("message") if isinstance(error, dict) else error
-    return f": {text[:200].rstrip('.')}" if isinstance(text, str) and text else ""
+    said = line(text, 200).rstrip(".")
+    return f": {said}" if said else ""
+
+
+def _next(response: httpx.Response) -> str:
+    """Say what to do about a status."""
+    status = response.status_code
+    if response.is_redirect:
+        return f"it has moved to {site(response.headers.get('location', ''))}: the user must change its address in the settings"
+    if status in (401, 402, 403):
+        return "the user must check its key and its plan, or who may ask it"
+    if status == 429:
+        return f"it is asked too often: try it again {later(response.headers.get('retry-after', ''))}"
+    return "try it again later" if status >= 500 or status == 202 else "the user must check its address in the settings"
 
 
 def _list(data: object, key: str) -> list[dict[str, Any]]:
@@ -235,6 +256,4 @@ def _cleaned(found: list[Result]) -> list[Result]:
 
 
 def _plain(text: str, most: int) -> str:
-    text = " ".join(html.unescape(re.sub(r"</?[A-Za-z][^<>]{0,300}>", "", text[: most * 8])).split())
-    text = "".join(each for each in text if unicodedata.category(each) not in ("Cc", "Cf", "Cs"))  # nobody sees them
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+    return line(html.unescape(re.sub(r"</?[A-Za-z][^<>]{0,300}>", "", text[: most * 8])), most)

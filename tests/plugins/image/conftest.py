@@ -6,6 +6,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ class Painter:
         answers: By path: status and answer; bytes are sent as they are.
         asked: What came, in order.
         moved: By path: where it is now.
+        headers: By path: further headers.
         waits: By path: an event that the answer waits for.
         came: Set with each request, by path.
     """
@@ -60,6 +62,7 @@ class Painter:
     answers: dict[str, tuple[int, Any]] = attrs.field(factory=dict)
     asked: list[Asked] = attrs.field(factory=list)
     moved: dict[str, str] = attrs.field(factory=dict)
+    headers: dict[str, dict[str, str]] = attrs.field(factory=dict)
     waits: dict[str, threading.Event] = attrs.field(factory=dict)
     came: dict[str, threading.Event] = attrs.field(factory=dict)
 
@@ -91,8 +94,11 @@ def serve(painter: Painter) -> ThreadingHTTPServer:
             data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("content-length", str(len(data)))
+            for name, value in painter.headers.get(path, {}).items():
+                self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(data)
+            with suppress(ConnectionError):  # who has heard enough hangs up
+                self.wfile.write(data)
 
         do_GET = do_POST
 

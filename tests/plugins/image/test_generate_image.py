@@ -1,5 +1,6 @@
 """``generate_image`` over the wire formats of both providers, against a server on loopback."""
 
+import gzip
 import re
 import threading
 
@@ -132,7 +133,7 @@ async def test_a_refusal_is_shown_and_no_other_provider_asked(painter, draw):
     ("status", "answer", "code", "words"),
     [
         (401, {"error": {"message": "Incorrect API key"}}, "E_NOT_CONFIGURED", "image.openai_api_key"),
-        (429, {"error": {"code": "insufficient_quota", "message": "You exceeded"}}, "E_HTTP", "Add credit"),
+        (429, {"error": {"code": "insufficient_quota", "message": "You exceeded"}}, "E_HTTP", "must add credit"),
         (500, {"error": "boom"}, "E_HTTP", "boom"),
         (500, b"<html>", "E_HTTP", "500"),
         (200, b"<html>", "E_CONTENT", "not JSON"),
@@ -153,6 +154,29 @@ async def test_failures_of_openai_are_told(painter, draw, tmp_path, status, answ
     assert result.code == code
     assert words in result.text
     assert not list((tmp_path / "proj").glob("*.png"))
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "headers", "words"),
+    [
+        (200, b'{"data":' + b"[" * 100_000 + b"]" * 100_000 + b"}", {}, "not JSON. Is this the address of its API?"),
+        (200, gzip.compress(bytes(90_000_000)), {"content-encoding": "gzip"}, "larger than 80 MB"),
+        (200, b"\x1b\xff\xff\x00", {"content-encoding": "br"}, "with br, which was not asked for"),
+        (402, {"error": "Pay.\n\nIgnore \u202eall \x1b[2J"}, {}, "answered 402: Pay. Ignore all [2J. The user must add credit"),
+        (429, {}, {"retry-after": "120"}, "Try again in 120 s."),
+        (503, b"", {"retry-after": "9" * 40}, "answered 503: no reason was given. Try again later."),
+    ],
+    ids=["nested", "bomb", "br", "pay", "often", "busy"],
+)  # fmt: skip
+@pytest.mark.parametrize("who", ["openai", "sd"])
+async def test_nasty_answers_end_in_a_sentence_and_a_next_step(painter, draw, who, status, answer, headers, words):
+    path, settings = (OPENAI, openai(painter)) if who == "openai" else (SD, {"enabled": True, "sd_url": painter.url})
+    painter.answers[path], painter.headers[path] = (status, answer), headers
+    result = await draw(settings, filename="a.png")
+    assert result.code in ("E_HTTP", "E_CONTENT", "E_TOO_LARGE")
+    assert words in result.text
+    assert painter.url.removeprefix("http://") in result.text
+    assert "\n" not in result.text
 
 
 async def test_a_server_that_has_moved_is_not_followed(painter, draw):
@@ -308,6 +332,16 @@ async def test_a_name_taken_meanwhile_loses_no_image(painter, draw, tmp_path):
     assert (tmp_path / "proj/a.png").read_bytes() == b"mine"
     assert "under another name" in results[0].text
     assert [p.read_bytes() for p in (tmp_path / "proj").glob("generated_*.png")] == [png()]
+
+
+async def test_images_without_a_name_have_names_of_their_own(painter, draw, tmp_path):
+    """Also within one second."""
+    painter.answers[SD] = (200, {"images": [b64(png())]})
+    for _ in range(4):
+        result = await draw(sd(painter))
+        assert result.code == "", result.text
+        assert "under another name" not in result.text
+    assert len(list((tmp_path / "proj").glob("generated_*.png"))) == 4
 
 
 async def test_a_provider_that_takes_too_long_is_interrupted(painter, draw):

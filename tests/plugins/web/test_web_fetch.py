@@ -1,6 +1,7 @@
 """``web_fetch`` against sites on loopback, through the real loop."""
 
 import gzip
+import re
 import zlib
 
 import pytest
@@ -103,6 +104,61 @@ async def test_kinds_of_text_and_their_encodings(site, fetch, kind, body, words)
     assert words in result.text
 
 
+def pdf(text: str) -> bytes:
+    """A page with a line of text (ISO 32000-1, 7.5)."""
+    stream = f"BT /F 9 Tf 9 9 Td ({text}) Tj ET".encode()
+    font = b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
+    parts = (
+        b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents 4 0 R/Resources<</Font<</F " + font + b">>>>>>",
+        b"<</Length %d>>stream\n%s\nendstream" % (len(stream), stream),
+    )  # fmt: skip
+    whole, places = b"%PDF-1.4\n", b""
+    for number, each in enumerate(parts, 1):
+        places += b"%010d 00000 n \n" % len(whole)
+        whole += b"%d 0 obj" % number + each + b"endobj\n"
+    table = b"xref\n0 5\n0000000000 65535 f \n" + places
+    return whole + table + b"trailer<</Size 5/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % len(whole)
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "text/markdown", "application/json", "application/pdf"])
+async def test_no_kind_of_text_carries_what_nobody_sees(site, fetch, kind):
+    """What steers a terminal, turns the direction or hides words for the model is left out; joiners and emoji stay."""
+    odd = "a\x1b[2J\x07b\u202ec\U000e0041d\u200be\ufe0f\ufe01\ufe02f\x9bg\U000e0120h"
+    odd += "\rX\x85Y\ufeff \u0915\u094d\u200d \u2764\ufe0f"
+    if kind == "application/pdf":
+        pytest.importorskip("pypdf")
+        shown, body = "a[2Jb", pdf("a\x1b[2J\x07b")
+    else:
+        shown, body = "a[2Jbcde\ufe0ffgh\nX\nY \u0915\u094d\u200d \u2764\ufe0f", f'{{"x":\n"{odd}"}}'.encode()
+    result = await fetch(site.page("/odd", body, f"{kind}; charset=utf-8"))
+    assert result.code == "", result.text
+    assert shown in result.text
+    unseen = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\ufeff\U000e0000-\U000e0fff]"
+    assert not re.search(unseen, result.text)
+
+
+async def test_what_a_redirect_tells_of_a_login_is_not_shown(site, fetch):
+    site.redirect("/r", "https://user:secret@wiki.example/")
+    result = await fetch(f"{site.url}/r")
+    assert result.code == "E_ADDRESS"
+    assert "https://…@wiki.example/" in result.text
+    assert f"{site.host} redirects there." in result.text
+    assert "secret" not in result.text
+
+
+async def test_messages_carry_nothing_unseen_of_a_server(site, fetch):
+    """Where a page leads to, and what it calls its kind and its packing, is said by the server."""
+    odd = "\u202egnp.exe\U000e0041"
+    site.redirect("/r", f"http://127.0.0.1{odd}/x".encode().decode("latin-1"))
+    site.page("/kind", b"\0", f"image/{odd}{'x' * 300}".encode().decode("latin-1"))
+    for path in ("/r", "/kind"):
+        result = await fetch(site.url + path)
+        assert result.code
+        assert not re.search("[\u202a-\u202e\U000e0000-\U000e007f]", result.text), result.text
+        assert len(result.text) < 400
+
+
 async def test_what_is_no_text_is_told(site, fetch):
     """The kind is named."""
     result = await fetch(site.page("/a.zip", b"PK\3\4", "application/zip"))
@@ -191,7 +247,13 @@ async def test_a_chain_of_redirects_has_an_end(site, fetch):
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(401, "login"), (403, "not open to programs"), (404, "search for"), (429, "Wait 7 s"), (503, "later")],
+    [
+        (401, "login"),
+        (403, "not open to programs"),
+        (404, "search for"),
+        (429, "try it again in 7 s"),
+        (503, "Try it again in 7 s"),
+    ],
 )
 async def test_statuses_are_told_with_what_to_do(site, fetch, status, words):
     url = site.page("/page", "no", status=status, retry_after="7")

@@ -51,9 +51,20 @@ async def read(site, fetch, body, **settings):
         ("<main><p>red\x1b[31m bell\x07 end\x9b</p></main>", "red[31m bell end", "\x1b"),
         ("<main><table><tr><th>a<th>b</tr><tr><td>1<td>a longer one</tr></table></main>",
          "| 1 | a longer one |", "|  "),
+        ("<main><div><a id=start><p>Write this:</p><pre>a:\n  b</pre></div></main>", "```\na:\n  b\n```", ": ```"),
+        ("<main><a href=/x><div>Look</div><pre>a:\n  b</pre></a></main>", "```\na:\n  b\n```", "]("),
+        ("<main><p>2<sup>32</sup>-1, 10<sup>-6</sup>, a<sub>i</sub>, 1<sup>st</sup><sup><a href='#f'>4</a></sup></p></main>",
+         "2^32-1, 10^(-6), a_i, 1st[4](#f)", "232"),
+        (f"<main><p>{WORDS}</p><aside class=caution><p>Take care.</p></aside><blockquote>Yes<footer>Ann</footer></blockquote>"
+         "<aside><a href=/x>What else there is</a></aside></main>", "Take care.\n> Yes\n>\n> Ann", "What else"),
+        (f"<div><p>{WORDS}</p><div class=sidebar><p>{WORDS[:90]}</p></div></div><div class=sidebar><a href=/x>Home</a></div>",
+         f"{WORDS.strip()}\n\n{WORDS[:40]}", "Home"),
+        ("<aside>" + "<ul>\n        <li><label>open</label> <a href=/x>Another chapter</a>\n      </ul>" * 200 + "</aside>"
+         f"<div><article>{WORDS}</article></div>", "Enough", "Another"),
     ],
     ids=["pre-in-pre", "pre-in-code", "link-in-code", "lines-numbered", "code-in-cell", "heads-in-list", "head-in-summary",
-         "nav-in-main", "inner-main", "script-heavy", "tabs", "link-within", "no-links", "unseen", "terminal", "narrow-table"],
+         "nav-in-main", "inner-main", "script-heavy", "tabs", "link-within", "no-links", "unseen", "terminal", "narrow-table",
+         "open-anchor", "code-in-link", "exponents", "boxes", "sidebar-box", "long-menu"],
 )  # fmt: skip
 async def test_what_documentation_is_made_of_stays_what_it_is(site, fetch, body, there, gone):
     """Each as a generator of documentation writes it."""

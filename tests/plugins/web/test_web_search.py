@@ -83,6 +83,38 @@ async def test_when_nobody_answers_each_reason_is_told(site, search):
     assert "wrong" not in result.text
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "words"),
+    [
+        (200, b"null", {}, "holds no results; check its address"),
+        (200, b"[1, 2]", {}, "holds no results"),
+        (302, b"", {"location": "http://user:secret@wiki.example/search"}, "it has moved to wiki.example: the user must"),
+        (401, b'{"error": "no \\u001b[2Jkey\\u202e"}', {}, "answered 401: no [2Jkey; the user must check its key"),
+        (402, b'{"error": {"message": "Pay.\\n\\nIgnore all."}}', {}, "answered 402: Pay. Ignore all; the user must check"),
+        (429, b"slow down", {"retry-after": "120"}, "try it again in 120 s"),
+        (429, b"", {"retry-after": "9" * 40}, "try it again later"),
+        (503, b"<p>busy</p>", {}, "answered 503; try it again later"),
+    ],
+    ids=["null", "list", "moved", "key", "pay", "often", "for-ever", "busy"],
+)  # fmt: skip
+async def test_a_failure_names_the_site_and_the_next_step(site, search, status, body, headers, words):
+    site.pages["/search"] = (status, headers, body)
+    result = await search(searxng_url=site.url, duckduckgo=False)
+    assert result.code == "E_UNREACHABLE"
+    assert f"SearXNG: {site.host} " in result.text
+    assert words in result.text
+    assert "secret" not in result.text
+
+
+@pytest.mark.parametrize(("page", "found"), [('<div id="links"></div>', True), ("<p>Something else.</p>", False)])
+async def test_a_page_that_is_none_of_results_is_not_taken_for_nothing_found(site, search, page, found):
+    """Where the page has been built anew, or somebody else answers, that nothing was found would be wrong."""
+    site.page("/html/", page)
+    result = await search()
+    assert ("found nothing" in result.text) is found
+    assert ("none of its results" in result.text) is not found
+
+
 async def test_nothing_found_is_no_error(site, search):
     site.json("/search", {"results": []})
     result = await search(searxng_url=site.url, duckduckgo=False)

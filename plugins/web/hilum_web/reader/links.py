@@ -62,10 +62,7 @@ def linked(link: LexborNode, base: Base, url: str) -> None:
         if link.parent is not None and (link.parent.tag or "") in _HEADS:
             target = ""
     if not target.startswith(("http://", "https://", "#", "mailto:", "ftp:")) or len(target) > LONGEST:
-        if said.get("name") is None and link.id is None:
-            link.unwrap()
-        else:
-            link.attrs["href"] = ""
+        link.unwrap()  # where it is not closed, all that follows is in it
         return
     link.attrs["href"] = target
     if "title" in said:

@@ -12,33 +12,20 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import islice
-from typing import NamedTuple
 from urllib.parse import urldefrag
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from .links import Base, joined, linked
+from .main_content import DEEPEST, choose, main_part, quiet
+from .unseen import line, visible
 
 PIECE = 60_000
-DEEPEST = 60
-SAMPLED = 1_000
-CANDIDATES = 200
 # Characters of a long page that are parsed first, and next.
 BEGINNINGS = (250_000, 600_000)
 # Of a table that is cut, how many rows tell whether it is one of data or of layout.
 ROWS = 50
-_NOISE = "script, style, noscript, template, iframe, object, embed, svg, canvas, link, meta, dialog"
-# What stands round the content of pages, by its meaning and by the names that generators of documentation give it.
-_AROUND = (
-    "nav, footer, aside, form[role=search], [role=navigation], [role=banner], [role=contentinfo], [role=search],"
-    " [role=complementary], [role=dialog], .sidebar, #sidebar, .navbar, .breadcrumb, .breadcrumbs, .navheader, .navfooter,"
-    " .footer, #footer, .sphinxsidebar, .related, #titlearea, #nav-path, #main-nav, table.navigation"
-)
-_MAIN = (
-    "main, [role=main], article, #main-content, #content, #main, #apicontent, .markdown-body, .main-content, .post-content,"
-    " .document .body, .contents, .theme-doc-markdown, .refentry"
-)
-# How most of that is written, and how many characters further on it is looked for.
+# How most of what is a main content is written, and how many characters further on it is looked for.
 _NAMES = (
     "<main", "<article", 'role="main"', 'id="main-content"', 'id="content"', 'id="main"', 'id="apicontent"', "markdown-body",
     "main-content", "post-content", 'class="contents"', "refentry",
@@ -61,10 +48,9 @@ _BLOCKS = frozenset(
     " form fieldset address".split()
 )
 _WRAPPED = frozenset("ul ol dl blockquote pre li dd".split())
-_MARK = "\u2060hilum\u2060"
-# Characters that nobody sees: of Unicode's tags, in which texts for models alone are hidden, the turning of directions,
-# and what steers a terminal.
-_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]")
+# What is raised or lowered in formulas; not 1st, nor marks of trade.
+_EXPONENT = re.compile(r"(?!(?:st|nd|rd|th|er|re|o|tm|sm)$)(?:[^\W\d_]{1,2}|[\w+−*/().,-]*[\d+−-][\w+−*/().,-]*)", re.I)
+_MARK = "\ufdd0hilum\ufdd1"
 
 
 class Markdown:
@@ -85,12 +71,12 @@ class Markdown:
         self._ends = [*(_end(html, size) for size in BEGINNINGS if len(html) > 1.5 * size), len(html)]
         while True:
             self._tree = tree = self._parsed()
-            self._choice = _choose(tree.body) if tree.body is not None else _Choice(-1, 0, True)
+            self._choice = choose(tree)
             if len(self._ends) == 1 or self._settled():
                 break
             del self._ends[0]
         node = tree.css_first("title")
-        self.title = _UNSEEN.sub("", " ".join(node.text().split()))[:300] if node is not None else ""
+        self.title = line(node.text(), 300) if node is not None else ""
         base = tree.css_first("base[href]")
         self._base = Base(joined(self.url, (base.attributes.get("href") or "") if base is not None else ""))
 
@@ -109,9 +95,7 @@ class Markdown:
     def _parsed(self) -> LexborHTMLParser:
         """Parse the page up to the first of its ends."""
         tree = LexborHTMLParser(self._html[: self._ends[0]])
-        for each in tree.css(_NOISE):
-            if each.parent is not None and each.tag != "body":
-                each.decompose()
+        quiet(tree)
         return tree
 
     def _settled(self) -> bool:
@@ -127,7 +111,7 @@ class Markdown:
         tree = self._tree  # its nodes live as long as it does
         if tree.body is None:
             return
-        main = _main(tree.body, self._choice)
+        main = main_part(tree.body, self._choice)
         if re.fullmatch(r"[\w.:%-]{1,200}", self._fragment):
             found = tree.css_first(f'[id="{self._fragment}"], a[name="{self._fragment}"]')
             if found is not None:
@@ -162,87 +146,6 @@ def _end(html: str, size: int) -> int:
 def _named(html: str, start: int, end: int) -> bool:
     """Whether a main content may be named between two places."""
     return any(html.find(each, start, end) >= 0 for each in _NAMES)
-
-
-class _Choice(NamedTuple):
-    """Where the main content is.
-
-    Args:
-        number: Which of what ``_MAIN`` selects, in the order of the page; -1 for its body.
-        words: How many characters of text it has.
-        last: Whether it lasts until the end of what was parsed.
-        clear: Whether nothing in it lasts as long that may turn out to be what is meant.
-    """
-
-    number: int
-    words: int
-    last: bool
-    clear: bool = True
-
-
-def _choose(body: LexborNode) -> _Choice:
-    """Find the main content: a part that says it is, where it holds a fair share of the words; else the body less its frame.
-
-    Of parts inside each other the inner one is taken that still has nearly all that is said outside of links.
-    """
-    whole = _words(body)
-    nodes = body.css(_MAIN)[:CANDIDATES]
-    counted = sorted(((_words(node), number) for number, node in enumerate(nodes)), key=lambda each: -each[0])
-    if not counted:
-        return _Choice(-1, whole, True)
-    words, best = counted[0]
-    if words < max(whole * 0.2, 20) and _prose(nodes[best], words) < 0.4 * max(_prose(body, whole), 50):
-        return _Choice(-1, whole, False)
-    said = _prose(nodes[best], words) if len(counted) > 1 else 0
-    for inner, number in counted[1:]:
-        if inner < said * 0.85:
-            break
-        if _prose(nodes[number], inner) >= said * 0.85 and _below(nodes[number], nodes[best]):
-            best, words = number, inner
-    lasting = [number for number, node in enumerate(nodes) if _lasts(node, body)]
-    return _Choice(best, words, best in lasting, lasting[-1:] == [best])
-
-
-def _lasts(node: LexborNode, body: LexborNode) -> bool:
-    """Whether nothing stands after a node."""
-    each: LexborNode | None = node
-    for _ in range(DEEPEST):
-        if each is None or each.mem_id == body.mem_id or each.next is not None:
-            break
-        each = each.parent
-    return each is not None and each.mem_id == body.mem_id
-
-
-def _main(body: LexborNode, choice: _Choice) -> LexborNode:
-    """Give the main content as it was chosen, less what is round it."""
-    best = body if choice.number < 0 else body.css(_MAIN)[choice.number]
-    for node in best.css(_AROUND):
-        if node.parent is None or node.mem_id == best.mem_id:
-            continue
-        words = _words(node)
-        if words < choice.words * 0.5 or not _prose(node, words):
-            node.decompose()
-    return best
-
-
-def _words(node: LexborNode) -> int:
-    return len(node.text(deep=True))
-
-
-def _prose(node: LexborNode, words: int) -> int:
-    """Count the characters outside of links; of very many links, from every so many."""
-    links = node.css("a")
-    step = len(links) // SAMPLED + 1
-    return words - step * sum(_words(each) for each in links[::step])
-
-
-def _below(node: LexborNode, root: LexborNode) -> bool:
-    each = node.parent
-    for _ in range(DEEPEST):
-        if each is None or each.mem_id == root.mem_id:
-            break
-        each = each.parent
-    return each is not None and each.mem_id == root.mem_id
 
 
 def _pieces(node: LexborNode, before: str = "", after: str = "", depth: int = 0) -> Iterator[str]:
@@ -323,7 +226,7 @@ def _ordered(html: str, base: Base, url: str) -> str:
             each.decompose()
     for each in body.css("[hidden]"):
         del each.attrs["hidden"]
-    for each in body.css("code:has(pre)"):
+    for each in body.css("code:has(pre), a:has(pre), a:has(table)"):
         each.unwrap()
     for each in body.css("pre"):
         each.unwrap_tags(["a"])
@@ -342,6 +245,8 @@ def _ordered(html: str, base: Base, url: str) -> str:
             each.decompose()
         elif src := each.attributes.get("src"):
             each.attrs["src"] = base.join(src)
+    for each in body.css("sup, sub"):
+        _raised(each)
     for each in body.css("a"):
         linked(each, base, url)
     return body.inner_html or ""
@@ -361,6 +266,20 @@ def _unframed(table: LexborNode) -> None:
     table.unwrap()
 
 
+def _raised(node: LexborNode) -> None:
+    """Keep an exponent or an index apart from what it stands at: 10 to the 6th is not 106."""
+    text, before = node.text().strip(), node.prev
+    at = (before.text_content or "")[-1:] if before is not None and before.tag == "-text" else ""
+    if len(text) > 30 or not _EXPONENT.fullmatch(text):
+        return
+    if before is None or at.isspace() or node.css_first("a") is not None:
+        return
+    plain = text.isalnum()
+    node.insert_before(("^" if node.tag == "sup" else "_") + ("" if plain else "("))
+    if not plain:
+        node.insert_after(")")
+
+
 @cache
 def prepare() -> Callable[[str], str]:
     """Import the converter, and give it."""
@@ -374,4 +293,4 @@ def prepare() -> Callable[[str], str]:
 
 
 def _converted(html: str) -> str:
-    return _UNSEEN.sub("", re.sub(r"\n{3,}", "\n\n", prepare()(html)))
+    return visible(re.sub(r"\n{3,}", "\n\n", prepare()(html)))

@@ -8,14 +8,16 @@ from selectolax.lexbor import LexborHTMLParser
 
 # Characters of a title or an extract, results of a page: who shows them wants fewer.
 LONGEST, MOST = 5_000, 50
+_RESULTS = ".result, .results, .no-results, #links"
 _REFUSED = ".anomaly-modal__modal, #challenge-form, .anomaly-modal"
 
 
-def duckduckgo(page: str) -> tuple[list[tuple[str, str, str]], bool]:
+def duckduckgo(page: str) -> tuple[list[tuple[str, str, str]], bool, bool]:
     """Read DuckDuckGo's plain page of results.
 
     Returns:
-        Title, address and extract of each result, without advertisements; and whether it asks if we are a robot instead.
+        Title, address and extract of each result, without advertisements; whether it asks if we are a robot instead; and
+        whether it is a page of results at all.
     """
     tree = LexborHTMLParser(page)
     found = []
@@ -28,7 +30,7 @@ def duckduckgo(page: str) -> tuple[list[tuple[str, str, str]], bool]:
         found.append((link.text()[:LONGEST], _target(link.attributes.get("href") or ""), extract))
         if len(found) == MOST:
             break
-    return found, not found and tree.css_first(_REFUSED) is not None
+    return found, not found and tree.css_first(_REFUSED) is not None, tree.css_first(_RESULTS) is not None
 
 
 def _target(href: str) -> str:

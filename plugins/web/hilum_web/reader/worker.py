@@ -75,8 +75,8 @@ def _results(body: bytes, request: dict[str, str]) -> None:
     from .charsets import decode
     from .results import duckduckgo
 
-    found, robot = duckduckgo(decode(body, request["type"]))
-    _say(results=found, robot=robot, end=True)
+    found, robot, known = duckduckgo(decode(body, request["type"]))
+    _say(results=found, robot=robot, known=known, end=True)
 
 
 def _pdf(body: bytes) -> Iterator[tuple[str, int]]:
@@ -84,8 +84,10 @@ def _pdf(body: bytes) -> Iterator[tuple[str, int]]:
 
     import pypdf
 
+    from .unseen import visible
+
     reader = pypdf.PdfReader(io.BytesIO(body))
     if reader.is_encrypted and not reader.decrypt(""):
         raise ValueError("it needs a password")
     for number, page in enumerate(reader.pages, 1):
-        yield f"[Page {number}]\n{page.extract_text()}\n\n", -1
+        yield f"[Page {number}]\n{visible(page.extract_text())}\n\n", -1
