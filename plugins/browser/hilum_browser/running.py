@@ -90,7 +90,7 @@ class Running:
             raise ToolError(*self._failure())
 
     async def ask(self, agent: str, action: str, given: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """Have an action done. If this is cancelled, or takes too long, the browser is ended.
+        """Have an action done, beside others. If this is cancelled, or takes too long, the browser is ended.
 
         Args:
             agent: Whose tabs it is about.
@@ -109,24 +109,28 @@ class Running:
             self._link.say({"id": number, "agent": agent, "action": action, "given": given})
             with trio.move_on_after(seconds):
                 while (answer := self._answers[number]) is None and not self._gone.is_set():
-                    self._news = trio.Event()
                     await self._news.wait()
                 if answer is not None and answer.get("code") != "crashed":
                     return answer
                 await self.end()
                 text = answer["text"] if answer else self._why or "The browser crashed."
                 raise ToolError(text, hint="The next call starts a new one: navigate again.")
-            await self.end()
             text = f"The browser did not finish {action} within {seconds:g} s and was ended."
+            await self.end(text)
             raise ToolError(text, code=errors.E_TIMEOUT, hint="The next call starts a new one: navigate again.")
         except trio.Cancelled:
-            await self.end()
+            await self.end("The browser was ended, as another call that used it was stopped.")
             raise
         finally:
             del self._answers[number]
 
-    async def end(self) -> None:
-        """End it and everything that it started, and wait for that, even when cancelled."""
+    async def end(self, why: str = "") -> None:
+        """End it and everything that it started, and wait for that, even when cancelled.
+
+        Args:
+            why: What those are told who wait for an answer.
+        """
+        self._why = self._why or why
         self._scope.cancel()
         with trio.CancelScope(shield=True):
             await self._gone.wait()
@@ -173,6 +177,7 @@ class Running:
 
     def _tell(self) -> None:
         self._news.set()
+        self._news = trio.Event()
         if self._gone.is_set():
             self._ready.set()
 

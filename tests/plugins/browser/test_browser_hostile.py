@@ -3,10 +3,12 @@
 import re
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from hilum_browser.inside.actions import SETTLE
 
 from .conftest import Browser, Site, needs_browser
 
@@ -26,12 +28,26 @@ def same_browser(browser: Browser, site: Site) -> Iterator[None]:
 
 
 def test_a_script_that_does_not_end(browser: Browser, site: Site) -> None:
-    """The tab is closed and the others stay, with their cookies and storage."""
+    """It is stopped, and the page is there as before."""
     site.pages["/loop"] = "<button onclick='for (;;);'>go</button>"
     browser.text("navigate", url=site.url("/loop"))
     result = browser("click", selector="button")
-    assert (result.code, "busy with a script that does not end" in result.text) == ("E_TIMEOUT", True), result.text
-    assert "Navigate first" in browser("get_text").text
+    assert (result.code, "so the script was stopped" in result.text) == ("E_TIMEOUT", True), result.text
+    assert browser.text("get_text") == "go"
+
+
+def test_a_page_that_is_too_large_to_be_read_stays(browser: Browser, site: Site) -> None:
+    """It is the reading that is broken off; a part can be read then, and used. Each button here is named by all others."""
+    site.pages["/huge"] = """<div id=d></div><button id=some onclick="this.textContent = 'done'">some</button><script>
+        const ids = Array.from({length: 4000}, (_, i) => 'b' + i), all = ids.join(' ');
+        for (const id of ids) { const b = document.createElement('button');
+          b.id = id; b.textContent = id; b.setAttribute('aria-labelledby', all); d.append(b) }</script>"""
+    browser.text("navigate", url=site.url("/huge"))
+    result = browser("snapshot", selector="#d")
+    assert (result.code, "did not finish snapshot in time" in result.text) == ("E_TIMEOUT", True), result.text
+    assert "some" in browser.text("snapshot", selector="#some")
+    browser.text("click", selector="#some")
+    assert browser.text("get_text", selector="#some") == "done"
 
 
 def test_alerts_without_an_end(browser: Browser, site: Site) -> None:
@@ -55,8 +71,8 @@ def test_windows_without_an_end(browser: Browser, site: Site) -> None:
 
 def test_a_window_whose_opener_is_gone_is_closed(browser: Browser, site: Site) -> None:
     """Nobody was told of it, and it must not go on behind all others, or before them."""
-    site.pages["/beats"] = "<script>setInterval(() => fetch('/beat'), 20)</script>"
-    site.pages["/opener"] = "<script>setInterval(() => open('/beats'), 2)</script>"
+    site.pages["/beats"] = "<script>setInterval(() => fetch('/beat'), 100)</script>"
+    site.pages["/opener"] = "<script>setInterval(() => open('/beats'), 5)</script>"
     browser.text("navigate", url=site.url("/opener"))
     browser.text("wait", waitMs=300, tab=1)
     while "No page" not in browser.text("tabs"):
@@ -109,6 +125,25 @@ def test_a_file_without_an_end_is_broken_off(browser: Browser, site: Site) -> No
         assert left.wait(30)
     result = browser("download")
     assert (result.code, "more than 1 MB" in result.text) == ("E_TOO_LARGE", True)
+
+
+def test_a_file_that_comes_in_part_is_told(browser: Browser, site: Site) -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with server, server.accept()[0] as peer:
+            peer.recv(65536)
+            peer.sendall(
+                b"HTTP/1.1 200 x\r\nContent-Disposition: attachment; filename=a.csv\r\nContent-Length: 999\r\n\r\na"
+            )
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    site.pages["/part"] = f"<a href='http://localhost:{server.getsockname()[1]}/'>file</a>"
+    browser.text("navigate", url=site.url("/part"))
+    result = browser("download", selector="a", path="part.csv")
+    assert (result.code, "did not come whole" in result.text) == ("E_UNREACHABLE", True), result.text
+    thread.join(30)
 
 
 def test_many_files_are_few(browser: Browser, site: Site) -> None:
@@ -187,6 +222,14 @@ def test_a_large_page_is_looked_into(browser: Browser, site: Site) -> None:
     assert "Nothing in the outline" in browser.text("snapshot", text="not there")
 
 
+def test_a_very_high_page_is_in_the_picture_in_part(browser: Browser, site: Site) -> None:
+    site.pages["/high"] = "<body style='margin:0;height:1000000px'>"
+    browser.text("navigate", url=site.url("/high"))
+    said = browser.text("screenshot", path="high.png", full=True)
+    assert "The page has 1,280 x 1,000,000 pixels; the first 16,384 are in the picture." in said
+    assert int.from_bytes((browser.workspace / "high.png").read_bytes()[20:24]) == 16_384
+
+
 def test_a_service_worker_does_not_get_round_the_check(browser: Browser, site: Site) -> None:
     script = b"""onmessage = e => fetch('http://169.254.169.254/', {mode: 'no-cors'}).then(() => 'reached', () => 'refused')
         .then(said => e.source.postMessage(said))"""
@@ -198,3 +241,38 @@ def test_a_service_worker_does_not_get_round_the_check(browser: Browser, site: S
     browser.text("navigate", url=site.url("/worker"))
     browser.text("wait", text="re", waitMs=10_000)
     assert browser.text("get_text") == "refused"
+
+
+@pytest.mark.parametrize("script", ["document.open()", "document.documentElement.remove()", "document.body.remove()"])
+def test_a_page_without_a_body_is_read_at_once(browser: Browser, site: Site, script: str) -> None:
+    """It would be waited for; ``open('file:…')`` in an attribute does this, as it is ``document.open`` there."""
+    site.pages["/page"] = f"<button onclick='{script}'>x</button>"
+    browser.text("navigate", url=site.url("/page"))
+    browser.text("click", selector="button")
+    assert browser.text("get_text") == "No text is there."
+    browser.text("snapshot")
+
+
+def test_drawings_and_frames_are_read(browser: Browser, site: Site) -> None:
+    drawing = b"<svg xmlns='http://www.w3.org/2000/svg'><text y='20'>Sales</text></svg>"
+    site.pages["/drawing"] = lambda _: (200, {"content-type": "image/svg+xml"}, drawing)
+    site.pages["/frames"] = "<frameset cols='*,*'><frame src=/well><frame src=/well></frameset>"
+    browser.text("navigate", url=site.url("/drawing"))
+    assert browser.text("get_text") == "Sales"
+    assert "Sales" in browser.text("snapshot")
+    browser.text("navigate", url=site.url("/frames"))
+    assert browser.text("get_text") == "No text is there. A snapshot shows what frames hold."
+    assert browser.text("snapshot").count("all is well") == 2
+
+
+def test_a_window_that_never_comes_is_waited_for_once(browser: Browser, site: Site) -> None:
+    """And not after each action that follows: one of them is quicker than that wait, however busy the machine is."""
+    site.pages["/nowhere"] = "<button onclick=\"window.open('nosuch:thing')\">x</button><p>y</p>"
+    browser.text("navigate", url=site.url("/nowhere"))
+    browser.text("click", selector="button")
+    taken = []
+    for _ in range(3):
+        began = time.monotonic()
+        browser.text("click", selector="p")
+        taken.append(time.monotonic() - began)
+    assert min(taken) < SETTLE

@@ -52,6 +52,26 @@ def test_keys_and_the_pointer(browser: Browser, site: Site) -> None:
     assert browser.text("get_text", selector="p") == "was there"
 
 
+def test_an_element_is_dragged_onto_another(browser: Browser, site: Site) -> None:
+    """By the browser's own drag and drop, and by a page that follows the pointer."""
+    site.pages["/board"] = """<p id=card draggable=true>Card</p><div id=done style="height:50px">Done: </div>
+        <b id=knob>knob</b> <i id=slot>slot</i><u id=u></u><script>
+        done.ondragover = e => e.preventDefault(); done.ondrop = () => done.append(card);
+        knob.onmousedown = () => document.onmouseup = e => u.textContent = 'put on ' + e.target.id</script>"""
+    browser.text("navigate", url=site.url("/board"))
+    outline = browser.text("snapshot")
+    target = re.search(r"\[ref=(\w+)\]: .?Done", outline)
+    assert target, outline
+    browser.text("drag", selector=ref(outline, "paragraph"), text=target[1])
+    assert browser.text("get_text", selector="#done").split() == ["Done:", "Card"]
+    browser.text("drag", selector="#knob", text="#slot")
+    assert browser.text("get_text", selector="#u") == "put on slot"
+    assert browser("drag", selector="#knob").code == "E_BAD_ARGS"
+    assert browser("drag", selector="#knob", text="e9999").code == "E_NOT_FOUND"
+    result = browser("drag", selector="#knob", text="#nowhere")
+    assert (result.code, "'#nowhere'" in result.text) == ("E_NOT_FOUND", True), result.text
+
+
 def test_pages_back_and_forward(browser: Browser, site: Site) -> None:
     browser.text("navigate", url=site.url())
     assert ', "Second"' in browser.text("click", selector="text=On")

@@ -195,9 +195,13 @@ def chromium() -> str:
     return shutil.which("chromium") or pytest.skip("needs Chromium (apt install chromium)")
 
 
-async def test_a_browser_that_playwrights_server_drives(servers: Opened, shop: str, chromium: str) -> None:
-    words = ("--headless", "--isolated", "--no-sandbox", f"--executable-path={chromium}")
-    async with servers({"web": described("@playwright/mcp", *words)}, hilum_guard) as kit:
+@pytest.mark.parametrize("profile", ["--isolated", ""], ids=["isolated", "kept"])
+async def test_a_browser_that_playwrights_server_drives(
+    servers: Opened, shop: str, chromium: str, profile: str, tmp_path: Path
+) -> None:
+    words = ("--headless", "--no-sandbox", f"--executable-path={chromium}", *filter(None, [profile]))
+    environ = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    async with servers({"web": described("@playwright/mcp", *words)}, hilum_guard, environ=environ) as kit:
         await known(kit, "web")
         shown = await kit.call("web__browser_navigate", url=shop)
         assert not shown.code, shown.text

@@ -7,24 +7,23 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from .failures import SNAPSHOT, Failed, first_line, network, of_element, site
-from .front import Front
+from .failures import SNAPSHOT, Failed, first_line, network, of_element, site, too_much
+from .front import WAITS, Front
 from .going import LOADED, Going
 from .near import near
+from .reading import READ, Reading
 from .tabs import ALIVE, Tab, Tabs
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Locator
 
 SETTLE = 3.0
-READ = 15.0
-"""Seconds for an outline, a text or a screenshot of a large page."""
 MORE = 5.0
 """Seconds beyond all others that an action may take, before its page is thought to be busy for ever."""
-MOST_PICTURE = 20_000_000
 _REF = re.compile(r"(?:aria-ref=|ref=|@)?((?:f\d+)?e\d+)")
+_READS = ("snapshot", "get_text", "screenshot")
 # No argument of another action is looked at for these.
 _ABOUT_NO_PAGE = ("navigate", "tabs", "download")
 
@@ -52,11 +51,13 @@ class Actions:
     ) -> None:
         self._context, self._seconds, self._page_seconds = context, seconds, page_seconds
         self._going, self._front = Going(page_seconds), Front(context)
-        self._most_text, self._most_download, self._folder = most_text, most_download, folder
+        self._reading = Reading(seconds, most_text)
+        self._most_download, self._folder = most_download, folder
         self._agents: dict[str, Tabs] = {}
+        self._acting = False
 
     async def do(self, agent: str, action: str, given: dict[str, Any]) -> dict[str, Any]:
-        """Do an action.
+        """Do an action; one at a time, beside those that only wait.
 
         Args:
             agent: Whose tabs it is about.
@@ -75,10 +76,12 @@ class Actions:
         if agent not in self._agents:
             self._agents[agent] = Tabs(self._context, self._folder, self._most_download)
         tabs = self._agents[agent]
-        for stranger in self._front.strangers(tab for each in self._agents.values() for tab in each.all):
-            tabs.drop(stranger)
+        if not self._acting:  # or a page that is about to be a tab would be none
+            for stranger in self._front.strangers(tab for each in self._agents.values() for tab in each.all):
+                tabs.drop(stranger)
         tabs.accept, tabs.answer, tabs.dialogs = given["accept"], given["text"], 0
         tab = None if action in _ABOUT_NO_PAGE else tabs.at(given["tab"])
+        self._acting = self._acting or action not in WAITS
         try:
             async with asyncio.timeout(self._limit(action, given)):
                 answer = await self._done(tabs, tab, action, given)
@@ -88,6 +91,7 @@ class Actions:
             raise await self._told(error, tabs, tab or tabs.current, action, given) from None
         finally:
             tabs.accept = False
+            self._acting = self._acting and action in WAITS
         if tabs.current is not None and tabs.current.crashed:
             raise self._crashed(tabs, tabs.current)
         return answer | {"notes": tabs.told()}
@@ -97,7 +101,9 @@ class Actions:
             if tab.asking is not None:
                 raise TimeoutError
             if not tab.crashed:
-                await self._front.bring(tab)
+                if action not in WAITS or not self._acting:
+                    await self._front.bring(tab)
+                await tab.held()
             await self._refuse_old_ref(tab, given["selector"])
         method: Callable[..., Awaitable[dict[str, Any]]] = getattr(self, f"_{action}")
         answer = await (method(tabs, given) if tab is None else method(tab, given))
@@ -115,12 +121,26 @@ class Actions:
         return float(MORE + self._seconds + READ + given["waitMs"] / 1000)
 
     async def _stuck(self, tabs: Tabs, tab: Tab | None, action: str) -> Failed:
-        """Say why a page did not do something in time. One that never will is closed."""
-        where = site(tab.page.url) if tab else "The page"
-        if tab is None or (tab.asking is None and await tab.alive()):
-            text = f"{where} did not finish {action} in time: it is too large, or has too much to do."
-            return Failed("E_TIMEOUT", text, "Name a part of it with selector, or wait for it.")
-        return self._closed(tabs, tab)
+        """Say why a page did not do something in time."""
+        if tab is None or (action not in _READS and await tab.alive()):
+            return too_much(site(tab.page.url) if tab else "The page", action)
+        return await self._busy(tabs, tab, action)
+
+    async def _busy(self, tabs: Tabs, tab: Tab, action: str) -> Failed:
+        """Stop a script that takes too long, or else close its page; in a very large one it is the script that reads."""
+        for _ in range(2):  # what looked for an element may come after it
+            await tab.interrupt()
+            if await tab.alive():
+                break
+        else:
+            return self._closed(tabs, tab)
+        where = site(tab.page.url)
+        if action in _READS:
+            return too_much(where, action)
+        text = f"{where} was busy with a script for too long, so the script was stopped."
+        return Failed(
+            "E_TIMEOUT", text, "Mend a script that does not end; in a large page, name elements by refs or ids."
+        )
 
     def _closed(self, tabs: Tabs, tab: Tab) -> Failed:
         """Close a page that will never do anything any more."""
@@ -158,13 +178,17 @@ class Actions:
         if isinstance(error, TooSlow) and tab is not None:
             if not given["selector"] or tab.asking is not None:
                 return await self._stuck(tabs, tab, action)
+            if not await tab.alive():
+                return await self._busy(tabs, tab, action)
             try:
                 found = await asyncio.wait_for(self._element(tab, given["selector"]).count(), ALIVE)
                 names = [] if found else await near(tab.page, given["selector"])
             except TimeoutError:
-                return self._closed(tabs, tab)
+                return await self._busy(tabs, tab, action)
             except Error:
                 found = -1
+            if found > 0 and action == "snapshot":
+                return await self._stuck(tabs, tab, action)
         return of_element(message, given["selector"], found, where, self._seconds, names)
 
     def _element(self, tab: Tab, selector: str) -> Locator:
@@ -174,8 +198,14 @@ class Actions:
     async def _refuse_old_ref(self, tab: Tab, selector: str) -> None:
         """Say at once that a ref is not there: unlike other elements it will not appear."""
         if _REF.fullmatch(selector) and not await self._element(tab, selector).count():
-            text = f"No element {selector!r} is on {site(tab.page.url)}."
-            raise Failed("E_NOT_FOUND", text, "A ref holds while its element does: take a new snapshot.")
+            raise Failed(
+                "E_NOT_FOUND",
+                f"No element {selector!r} is on {site(tab.page.url)}.",
+                "A ref holds while its element does: take a new snapshot.",
+            )
+
+    def _named(self, tab: Tab, given: dict[str, Any]) -> Locator | None:
+        return self._element(tab, given["selector"]) if given["selector"] else None
 
     def _needed(self, tab: Tab, given: dict[str, Any], action: str) -> Locator:
         if not given["selector"]:
@@ -190,19 +220,19 @@ class Actions:
 
     async def _navigate(self, tabs: Tabs, given: dict[str, Any]) -> dict[str, Any]:
         tab = tabs.at(given["tab"]) if given["tab"] else await tabs.open()
-        if tab.asking is not None or not await tab.alive():
+        if not await tab.alive():
             tabs.forget(tab)
             tabs.drop(tab.page)
             tab = await tabs.new()
         return await self._going.to(tab, given["url"])
 
-    async def _back(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
+    async def _back(self, tab: Tab, _: object) -> dict[str, Any]:
         return await self._going.back(tab)
 
-    async def _forward(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
+    async def _forward(self, tab: Tab, _: object) -> dict[str, Any]:
         return await self._going.forward(tab)
 
-    async def _reload(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
+    async def _reload(self, tab: Tab, _: object) -> dict[str, Any]:
         return await self._going.reload(tab)
 
     async def _tabs(self, tabs: Tabs, given: dict[str, Any]) -> dict[str, Any]:
@@ -235,6 +265,16 @@ class Actions:
     async def _hover(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         await self._needed(tab, given, "hover").hover(timeout=self._patience)
         return {"text": "The pointer is there."}
+
+    async def _drag(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
+        if not given["text"]:
+            raise Failed("E_BAD_ARGS", "drag needs a target in text.", SNAPSHOT)
+        target = self._element(tab, given["text"])
+        if not await target.count():
+            raise Failed("E_NOT_FOUND", f"No element {given['text']!r} is on {site(tab.page.url)}.", SNAPSHOT)
+        await self._needed(tab, given, "drag").drag_to(target, timeout=self._patience)
+        await tab.settle(SETTLE)
+        return {"text": "Dragged."}
 
     async def _type(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         if given["selector"]:
@@ -274,58 +314,21 @@ class Actions:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     async def _snapshot(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
-        if given["selector"]:
-            text = await self._element(tab, given["selector"]).aria_snapshot(mode="ai", timeout=self._patience)
-        else:
-            text = await self._outline(tab)
-        if given["text"] and not (text := _holding(text, given["text"])):
-            text = f"Nothing in the outline holds {given['text']!r}."
-        hint = "Name a part of it with selector, or what to look for with text."
-        return self._cut(text or "The page is empty.", hint)
-
-    async def _outline(self, tab: Tab) -> str:
-        from playwright.async_api import TimeoutError
-
-        # One with an address that no page may have never answers.
-        silent = not all(frame.url.startswith("http") for frame in tab.page.frames)
-        try:
-            return await tab.page.aria_snapshot(mode="ai", timeout=self._patience if silent else 1000 * READ)
-        except TimeoutError:
-            if not silent:
-                raise
-        outline = await tab.page.aria_snapshot(timeout=1000 * READ)
-        return f"[Without references, as frames in the page do not answer. Use CSS.]\n{outline}"
+        return await self._reading.snapshot(tab, self._named(tab, given), given["text"])
 
     async def _get_text(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
-        element = self._element(tab, given["selector"] or "body")
-        text = await element.first.inner_text(timeout=self._patience if given["selector"] else 1000 * READ)
-        answer = self._cut(text, "Name a part of it with selector to read that alone.")
-        if given["selector"] and (count := await element.count()) > 1:
-            answer["text"] += f"\n[the first of {count} elements that match]"
-        return answer
-
-    def _cut(self, text: str, hint: str) -> dict[str, Any]:
-        if len(text) > self._most_text:
-            text = f"{text[: self._most_text]}\n[cut: {len(text) - self._most_text:,} characters more. {hint}]"
-        return {"text": text}
+        return await self._reading.text(tab, self._named(tab, given))
 
     async def _screenshot(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
-        kind: Any = "jpeg" if given["path"].lower().endswith((".jpg", ".jpeg")) else "png"
-        if given["selector"]:
-            blob = await self._element(tab, given["selector"]).screenshot(type=kind, timeout=self._patience)
-        else:
-            blob = await tab.page.screenshot(type=kind, full_page=given["full"], timeout=1000 * READ)
-        if len(blob) > MOST_PICTURE:
-            text = f"The screenshot of {site(tab.page.url)} is larger than {MOST_PICTURE // 1_000_000} MB."
-            raise Failed("E_TOO_LARGE", text, "Take it of a part, by selector, or without full.")
-        return {"text": "", "blob": blob, "kind": kind}
+        kind: Literal["jpeg", "png"] = "jpeg" if given["path"].lower().endswith((".jpg", ".jpeg")) else "png"
+        return await self._reading.picture(tab, self._named(tab, given), kind, whole=given["full"])
 
     async def _console(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         await asyncio.sleep(0.05)  # what was just written is on its way
-        return self._cut(tab.read(tab.log) or "Nothing new.", "These were the oldest.")
+        return self._reading.cut(tab.read(tab.log) or "Nothing new.", "These were the oldest.")
 
     async def _network(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
-        return self._cut(tab.read(tab.requests) or "Nothing new.", "These were the oldest.")
+        return self._reading.cut(tab.read(tab.requests) or "Nothing new.", "These were the oldest.")
 
     async def _wait(self, tab: Tab, given: dict[str, Any]) -> dict[str, Any]:
         from playwright.async_api import TimeoutError
@@ -393,19 +396,6 @@ class Actions:
             await (await chooser.value).set_files(file)
         await tab.settle(SETTLE)
         return {"text": f"Given to the page: {given['name']}, {len(given['blob']):,} bytes."}
-
-
-def _holding(outline: str, wanted: str) -> str:
-    """Give the lines of an outline that hold a text, with those that they are in."""
-    kept: dict[int, str] = {}
-    above: list[tuple[int, int, str]] = []
-    for number, line in enumerate(outline.split("\n")):
-        depth = len(line) - len(line.lstrip())
-        above = [each for each in above if each[1] < depth]
-        above.append((number, depth, line))
-        if wanted.lower() in line.lower():
-            kept |= {at: text for at, _, text in above}
-    return "\n".join(kept[at] for at in sorted(kept))
 
 
 async def _title(tab: Tab) -> str:

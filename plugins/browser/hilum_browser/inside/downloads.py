@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from .failures import Failed, site
+from .failures import Failed, first_line, site
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +59,8 @@ class Downloads:
         Raises:
             Failed: It does not come, or it is too large.
         """
+        from playwright.async_api import Error
+
         download, coming = self._held.pop()
         name = download.suggested_filename[:200]
         what = f"{name!r} from {site(download.url)}"
@@ -72,6 +74,10 @@ class Downloads:
             await download.delete()
         except TimeoutError:
             raise Failed("E_TIMEOUT", f"{what} did not come within {seconds:g} s.", _OTHERWISE) from None
+        except Error as error:
+            why = first_line(str(error))
+            text = f"{what} did not come whole: {'it was broken off' if why == 'canceled' else why}."
+            raise Failed("E_UNREACHABLE", text, "Try again; is its server well?") from None
         return name, data
 
     async def _come(self, download: Download) -> Path | None:

@@ -80,6 +80,17 @@ def first_line(message: str) -> str:
     return re.sub(r"^[A-Z]\w+\.\w+: ", "", line)[:300].rstrip(".?! ")
 
 
+def too_much(where: str, action: str) -> Failed:
+    """Say that a page was not done with an action in time, though it answers.
+
+    Args:
+        where: The page.
+        action: What it was to do.
+    """
+    text = f"{where} did not finish {action} in time: it is too large, or has too much to do."
+    return Failed("E_TIMEOUT", text, "Name a part of it with selector, or wait for it.")
+
+
 def of_element(
     message: str, selector: str, found: int, where: str, seconds: float, names: Sequence[str] = ()
 ) -> Failed:

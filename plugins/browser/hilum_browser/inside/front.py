@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
     from .tabs import Tab
 
+WAITS = ("wait", "wait_idle")
+"""Actions that are done beside others, of other agents; they leave in front what is there while others act."""
+
 
 class Front:
     """Keeps the page that is worked with in front of all others of a browser.

@@ -10,7 +10,7 @@ from .downloads import Downloads
 from .failures import Failed
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, ConsoleMessage, Dialog, Frame, Page, Request, Response
+    from playwright.async_api import BrowserContext, CDPSession, ConsoleMessage, Dialog, Frame, Page, Request, Response
 
 LONGEST_LINE = 500
 MOST_LINES = 200
@@ -45,6 +45,7 @@ class Tab:
         self.answer: Response | None = None
         self.crashed = False
         self.asking: Dialog | None = None
+        self._session: CDPSession | None = None
         self._error_page = asyncio.Event()
         self._error_page.set()
         page.on("framenavigated", self._navigated)
@@ -68,6 +69,7 @@ class Tab:
         await asyncio.sleep(0.05)
         while (self.loading is not None or self._tabs.opening) and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
+        self._tabs.opening = False  # a window for an address that nothing opens never comes
         rest = max(end - asyncio.get_running_loop().time(), 0.1)
         try:
             await self.page.wait_for_load_state("domcontentloaded", timeout=1000 * rest)
@@ -83,20 +85,41 @@ class Tab:
 
     async def stop(self) -> None:
         """Give up a page that does not come: its answer would come into what is done next."""
+        await self._order("Page.stopLoading")
+
+    async def held(self) -> None:
+        """See to it that scripts can be broken off: a page that is busy takes no new session for that."""
+        if self._session is None:
+            await self._order("")
+
+    async def interrupt(self) -> None:
+        """Break off the script that runs: it is the one that reads, if the page is very large."""
+        await self._order("Runtime.terminateExecution")
+
+    async def size(self) -> tuple[int, int]:
+        """Width and height of the whole page in pixels."""
+        self._session = self._session or await self.page.context.new_cdp_session(self.page)
+        found = (await self._session.send("Page.getLayoutMetrics"))["cssContentSize"]
+        return max(int(found["width"]), 1), max(int(found["height"]), 1)
+
+    async def _order(self, order: str) -> None:
         from playwright.async_api import Error
 
         try:
             async with asyncio.timeout(ALIVE):
-                session = await self.page.context.new_cdp_session(self.page)
-                await session.send("Page.stopLoading")
-                await session.detach()
+                if self._session is None:
+                    self._session = await self.page.context.new_cdp_session(self.page)
+                if order and self.asking is None:
+                    await self._session.send(order)
         except (Error, TimeoutError):  # what is done next finds out
             pass
 
     async def alive(self) -> bool:
-        """Whether its scripts let it answer at all."""
+        """Whether its scripts and dialogs let it answer at all."""
         from playwright.async_api import Error
 
+        if self.asking is not None:
+            return False
         try:
             await asyncio.wait_for(self.page.evaluate("1"), ALIVE)
         except TimeoutError:
@@ -220,6 +243,7 @@ class Tabs:
         self._untold = 0
         self._dropping: dict[Page, asyncio.Future[None]] = {}
         context.on("request", self._request)
+        context.on("page", self._opened)
 
     def tell(self, note: str) -> None:
         """Have something told with the next answer."""
@@ -244,6 +268,9 @@ class Tabs:
             except Error:
                 self.opening = True
 
+    def _opened(self, _: Page) -> None:
+        self.opening = False  # also of another agent: requests do not tell whose they are
+
     async def open(self) -> Tab:
         """Give the current tab, a new one where there is none."""
         return self.current if self.current is not None else await self.new()
@@ -254,7 +281,6 @@ class Tabs:
 
     def add(self, page: Page) -> Tab:
         """Take a page as the current tab."""
-        self.opening = False
         tab = self.current = Tab(page, self)
         self.all.append(tab)
         return tab

@@ -110,19 +110,19 @@ async def _serve(config: Config, link: Link, commands: asyncio.Queue[dict[str, A
         limits = (config.seconds, config.page_seconds, config.most_text, config.most_download)
         actions = Actions(context, *limits, folder)
         link.say({"ready": browser.version, "boxed": boxed})
-        while True:
-            command = await commands.get()
-            try:
-                answer = await actions.do(command["agent"], command["action"], command["given"])
-            except Failed as error:
-                answer = {"code": error.code, "text": error.text, "hint": error.hint, "site": error.url}
-            except Exception as error:  # it must be told, or the caller waits for nothing
-                answer = {
-                    "code": "E_INTERNAL",
-                    "text": f"{type(error).__name__}: {first_line(str(error))}.",
-                    "hint": "",
-                }
-            link.say({"id": command["id"], "answer": answer})
+        async with asyncio.TaskGroup() as tasks:  # who asks sees to what must not be done at once
+            while True:
+                tasks.create_task(_answer(actions, link, await commands.get()))
+
+
+async def _answer(actions: Actions, link: Link, command: dict[str, Any]) -> None:
+    try:
+        answer = await actions.do(command["agent"], command["action"], command["given"])
+    except Failed as error:
+        answer = {"code": error.code, "text": error.text, "hint": error.hint, "site": error.url}
+    except Exception as error:  # it must be told, or the caller waits for nothing
+        answer = {"code": "E_INTERNAL", "text": f"{type(error).__name__}: {first_line(str(error))}.", "hint": ""}
+    link.say({"id": command["id"], "answer": answer})
 
 
 async def _launch(chromium: Any, config: Config, proxy: Any, folder: str) -> tuple[Any, bool]:
