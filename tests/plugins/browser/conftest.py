@@ -144,7 +144,7 @@ class Browser:
 
 PLUGINS = (hilum_files, hilum_guard, hilum_browser)
 ENVIRONMENT = {"BROWSER_TEST_MARK": MARK}
-SETTINGS = {"browser": {"timeout": 2.0, "page_timeout": 4.0, "max_download": 1, "hosts": ["listed.test:80"]}}
+SETTINGS = {"browser": {"timeout": 3.0, "page_timeout": 4.0, "max_download": 1, "hosts": ["listed.test:80"]}}
 
 
 @pytest.fixture(scope="package")
