@@ -79,7 +79,7 @@ def test_neither_a_redirect_nor_a_script_gets_round_it(browser: Browser, site: S
     site.pages["/try"] = f"<body><p id=p></p><iframe src='http://{bad}/'></iframe><script>{script}</script>"
     browser.text("navigate", url=site.url("/try"))
     browser.text("wait", text="4", waitMs=10_000)
-    assert ', "fetch failed,image failed,rebound failed,socket failed"' in browser.text("get_text", selector="p")
+    assert '"fetch failed,image failed,rebound failed,socket failed"' in browser.text("tabs")
     assert f"failed: GET http://{bad}/" in browser.text("console")
     said = browser.text("click", selector="#p") + browser.text("wait", waitMs=1000)
     assert "could not be loaded" in said
