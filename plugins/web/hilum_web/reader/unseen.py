@@ -8,8 +8,9 @@ need them.
 from __future__ import annotations
 
 import re
+from functools import cache
 
-_UNSEEN = re.compile(
+_UNSEEN = (
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]+"
 )
@@ -25,10 +26,17 @@ def visible(text: str) -> str:
         return text.replace("\r\n", "\n").replace("\r", "\n").encode().translate(None, _CONTROLS).decode()
     for end in _ENDS:
         text = text.replace(end, "\n")
-    return "".join(_UNSEEN.sub("", text[start : start + STEP]) for start in range(0, len(text), STEP))
+    sub = _pattern().sub
+    return "".join(sub("", text[start : start + STEP]) for start in range(0, len(text), STEP))
 
 
 def line(text: object, most: int) -> str:
     """Give what a server says as one line of at most ``most`` visible characters; nothing for what is no text."""
     said = " ".join(visible(text[: 4 * most]).split()) if isinstance(text, str) else ""
     return said if len(said) <= most else f"{said[: most - 1].rstrip()}…"
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    """Compiled when a text needs it: every start imports this, and most texts are ASCII."""
+    return re.compile(_UNSEEN)

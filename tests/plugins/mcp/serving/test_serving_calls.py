@@ -209,6 +209,8 @@ async def test_a_client_that_leaves_ends_its_calls(serve):
 
             nursery.start_soon(leave)
         await bell.cancelled.wait()
+        ended = await served.bench.wait_for(RunEnded)
+        assert ended.state == "stopped"
 
 
 async def test_a_gate_that_denies_denies_the_client(serve, text):
