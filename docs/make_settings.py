@@ -19,6 +19,7 @@ DOCS = Path(__file__).parent
 TARGET = DOCS / "settings.md"
 MARK = "<!-- Written by docs/make_settings.py from here to the end: change the help texts in the code. -->\n"
 NAMES = {bool: "true or false", int: "whole number", float: "number", str: "text", Any: "anything"}
+PROJECT = {True: "yes", False: "no", "user": "ignored", "lower": "only lower", "higher": "only true"}
 HEAD = "| name | type | default | what it is | project | environment |\n|---|---|---|---|---|---|\n"
 
 
@@ -58,7 +59,7 @@ def row(name: str, key: str, kind: Any, info: Info, default: Any, variable: str)
         else msgspec.json.encode(default).decode()
     )
     least = f", at least {info.minimum:g}" if info.minimum is not None else ""
-    project = "no" if info.secret or not info.project else "yes"
+    project = "no" if info.secret else PROJECT[info.project]
     help = info.help + (" Secret: never shown." if info.secret else "")
     cells = [
         f"`{key}`",

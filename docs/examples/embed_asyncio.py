@@ -23,7 +23,7 @@ class Shop:
         self.tools = [stock]
 
     @hilum.hookimpl
-    def provide_tools(self):
+    def provide_tools(self) -> list[hilum.Tool]:
         return self.tools
 
 

@@ -4,12 +4,18 @@ This is the public face. Plugins import ``hilum`` and ``hilum.testing`` and no m
 use, so that ``import hilum`` costs next to nothing.
 """
 
+from __future__ import annotations
+
 from importlib import import_module
-from typing import Any
+
+TYPE_CHECKING = False  # typing takes longer than all the rest
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "bounds": ("calls_left_behind",),
     "context": ("ContextRequest", "estimate"),
     "agents": ("Agent", "Mode", "Profile", "ToolFilter"),
     "errors": ("HilumError", "ModelError", "NeedsUser", "PluginError", "SettingsError", "StoreError", "ToolDenied", "ToolError",
@@ -20,12 +26,14 @@ _HOMES = {
                  "ToolMessage", "ToolResult", "ToolSpec", "Trim", "Usage", "UserMessage"),
     "processes": ("Command", "Completed", "Process", "Processes"),
     "session": ("Run", "Session"),
-    "settings": ("config_folder", "data_folder", "parse_pair", "section", "setting"),
-    "tools": ("Call", "Output", "Tool", "tool"),
+    "settings": ("cache_folder", "config_folder", "data_folder", "environment", "home_folder", "parse_pair", "section",
+                 "setting"),
+    "standard": ("open_standard_session",),
+    "tools": ("EVERYTHING", "Call", "Output", "Tool", "tool"),
     "workspace": ("Place", "Workspace"),
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("aio", "blocking", "errors", "events", "messages", "models", "store", "testing")
+_MODULES = ("aio", "blocking", "compaction", "errors", "events", "messages", "models", "store", "testing")
 
 __all__ = sorted((*_HOME, *_MODULES, "__version__"))
 

@@ -8,6 +8,7 @@ from hilum.agents import Agent as Agent
 from hilum.agents import Mode as Mode
 from hilum.agents import Profile as Profile
 from hilum.agents import ToolFilter as ToolFilter
+from hilum.bounds import calls_left_behind as calls_left_behind
 from hilum.context import ContextRequest as ContextRequest
 from hilum.context import estimate as estimate
 from hilum.errors import HilumError as HilumError
@@ -49,11 +50,16 @@ from hilum.processes import Process as Process
 from hilum.processes import Processes as Processes
 from hilum.session import Run as Run
 from hilum.session import Session as Session
+from hilum.settings import cache_folder as cache_folder
 from hilum.settings import config_folder as config_folder
 from hilum.settings import data_folder as data_folder
+from hilum.settings import environment as environment
+from hilum.settings import home_folder as home_folder
 from hilum.settings import parse_pair as parse_pair
 from hilum.settings import section as section
 from hilum.settings import setting as setting
+from hilum.standard import open_standard_session as open_standard_session
+from hilum.tools import EVERYTHING as EVERYTHING
 from hilum.tools import Call as Call
 from hilum.tools import Output as Output
 from hilum.tools import Tool as Tool

@@ -5,33 +5,27 @@ Only what works with every plugin broken stands here: the help, the version, and
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Sequence
-from typing import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal as _signal
+else:
+    import _signal  # signal itself imports enum, and that takes long enough to be interrupted
 
-from hilum.discovery import EntryPoint, entry_points
-from hilum.errors import HilumError, unknown
+# Until a command runs, Ctrl-C just ends the process: an interrupt in the middle of an import would end in a traceback.
+INTERRUPT = _signal.getsignal(_signal.SIGINT)
+if INTERRUPT is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
+import os  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
+from typing import Any  # noqa: E402
+
+from hilum.discovery import STANDARD, EntryPoint, all_entry_points, clash, normal, summary  # noqa: E402
+from hilum.errors import HilumError, PluginError, unknown  # noqa: E402
+
+TRACEBACK = "HILUM_TRACEBACK"
 USAGE = "usage: hilum [-h] [--version] COMMAND ...\n\nA coding agent whose every ability is a plugin.\n\ncommands:\n"
-# What is shown of a command before it is imported; commands of other plugins are shown by their distribution.
-SUMMARIES = {
-    "run": 'work on a task and exit: hilum run "fix the failing test"',
-    "demo": "watch a recorded run find, fix and verify a real bug, offline",
-    "sessions": "list, show, resume, fork, rename, delete and export sessions",
-    "diff": "show what a session changed in files, by call, turn or run",
-    "undo": "take back what a call, a turn or a run changed, commands included",
-    "memory": "list, show, add, edit and forget what is remembered across sessions",
-    "rules": "show the rules that hold here, and which of them are enforced",
-    "skills": "add, list, switch, update, remove and check skills",
-    "mcp": "add, list, approve, test and log in at MCP servers",
-    "agents": "list, run, watch, make and check agents that are defined in files",
-    "config": "show every setting, its value and where it came from",
-    "permissions": "show, change and test the rules for tool calls",
-    "trust": "trust a folder, so that what it brings along may execute",
-    "doctor": "show what is enforced and found on this machine, and what to do",
-    "plugins": "list plugins with version, state, hooks and tools; allow or block them",
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,16 +40,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"hilum {__version__}")
         return 0
-    commands = entry_points("hilum.commands") | {"plugins": EntryPoint("plugins", "hilum.inventory:main", "hilum", "")}
+    commands = all_entry_points("hilum.commands")
+    # It must work with every plugin broken, so none takes its place.
+    commands["plugins"] = [EntryPoint("plugins", "hilum.inventory:main", "hilum", "")]
     if name in ("", "-h", "--help", "help"):
-        known = [n for n in {**SUMMARIES, **commands} if n in commands]
-        lines = [f"  {n:13}{SUMMARIES.get(n) or f'from {commands[n].distribution}'}" for n in known]
+        lines = map(_line, sorted(commands.values(), key=_order))
         print(USAGE + "\n".join(lines) + "\n\nhilum COMMAND --help tells more.")
         return 0 if name else 2
     try:
-        if name not in commands:
-            raise unknown("command", name, commands)
-        return int(_load(commands[name])(rest) or 0)
+        points = commands.get(normal(name))
+        if not points or points[0].name != name:
+            raise unknown("command", name, (points[0].name for points in commands.values()))
+        if len(points) > 1:
+            raise PluginError(clash("command", points))
+        return _run(points[0], rest)
     except HilumError as error:
         print(f"hilum: {error.code}: {error.message}", *([error.hint] if error.hint else []), sep="\n", file=sys.stderr)
         return error.exit_code
@@ -65,6 +63,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Who read our output went away (`hilum … | head`); Python must not complain when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+
+
+def _run(point: EntryPoint, arguments: list[str]) -> int:
+    """Run a command. What breaks in it is an error message, and a traceback for who asks for one."""
+    try:
+        command = _load(point)
+        _signal.signal(_signal.SIGINT, INTERRUPT)
+        return int(command(arguments) or 0)
+    except (HilumError, BrokenPipeError):
+        raise
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        hint = f"`hilum plugins` shows what is wrong with plugins; {TRACEBACK}=1 in the environment shows where it happened."
+        text = f"The command {point.name} of {point.distribution} failed: {type(error).__name__}: {error}."
+        raise HilumError(text, code="E_PLUGIN", hint=hint) from None
+
+
+def _order(points: list[EntryPoint]) -> tuple[bool, bool, str]:
+    """Order the commands in the help: `run` first, those of other distributions last."""
+    point = points[0]
+    return point.distribution.lower() not in STANDARD | {"hilum"}, point.name != "run", point.name
+
+
+def _line(points: list[EntryPoint]) -> str:
+    if len(points) > 1:
+        return f"  {points[0].name:13}{clash('command', points)}"
+    return f"  {points[0].name:13}{summary(points[0]) or f'from {points[0].distribution}'}"
 
 
 def _load(point: EntryPoint) -> Any:

@@ -129,8 +129,10 @@ class Agent(msgspec.Struct, eq=False):
         return getattr(self.session.options, name) if own is None else own
 
     def tools(self) -> list[Tool]:
-        """The tools it may use now, by mode and profile, in the order they were provided."""
+        """Return the tools it may use now, by policy, mode and profile, in the order they were provided."""
         own = [f for f in (self.mode.tools, self.profile.tools) if f != ToolFilter()]
+        if self.session.approve == "readonly":
+            own.append(ToolFilter(allow=("read",)))
         return [t for t in self.session.tools.values() if t.serves(self) and all(f.admits(t.name, t.risk) for f in own)]
 
 

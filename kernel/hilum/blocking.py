@@ -13,5 +13,7 @@ from hilum_portal import blocking
 from hilum.kernel import Kernel
 from hilum.kernel import open_kernel as open_on_trio
 from hilum.session import Run, Session
+from hilum.standard import open_standard_session as open_standard_on_trio
 
 open_kernel = blocking.hosted(open_on_trio, wraps=(Kernel, Session, Run), name="hilum")
+open_standard_session = blocking.hosted(open_standard_on_trio, wraps=(Kernel, Session, Run), name="hilum")

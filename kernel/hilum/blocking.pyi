@@ -1,18 +1,20 @@
 """Types of ``hilum.blocking``: the kernel's classes with what is async there made plain. A test compares both."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, type_check_only
 
 from hilum import kernel, session
 from hilum.events import AnyEvent, Delta, RunEnded
 from hilum.store import Store
+from hilum.tools import Tool
 
 @type_check_only
 class Run(session.Run):
     session: Session
     def wait(self) -> RunEnded: ...  # type: ignore[override]
+    def events(self, *, deltas: bool = False) -> Iterator[AnyEvent | Delta]: ...  # type: ignore[override]
 
 @type_check_only
 class Session(session.Session):
@@ -21,6 +23,7 @@ class Session(session.Session):
     def prompt(self, text: str, *, agent: str = "main", state: Mapping[str, object] | None = None) -> Run: ...  # type: ignore[override]
     def run(self, text: str, **options: Any) -> RunEnded: ...  # type: ignore[override]
     def resume(self) -> list[Run]: ...  # type: ignore[override]
+    def retry(self, agent: str = "main") -> Run: ...  # type: ignore[override]
 
 @type_check_only
 class Kernel(kernel.Kernel):
@@ -30,6 +33,7 @@ class Kernel(kernel.Kernel):
         *,
         resume: str = "",
         kind: str = "",
+        attended: bool | None = None,
         mode: str | None = None,
         model: str | None = None,
         approve: str | None = None,
@@ -39,10 +43,34 @@ class Kernel(kernel.Kernel):
 def open_kernel(
     plugins: Sequence[object] | None = None,
     *,
+    extra_plugins: Sequence[object] = (),
     without: Sequence[str] = (),
+    tools: Iterable[Tool | Callable[..., Any]] = (),
     model: str = "",
     settings: Mapping[str, object] | None = None,
     workspace: str | os.PathLike[str] | None = None,
     store: Store | None = None,
     environ: Mapping[str, str] = os.environ,
+    project_plugins: Sequence[str] = (),
+    required: Sequence[str] = (),
 ) -> AbstractContextManager[Kernel]: ...
+def open_standard_session(
+    workspace: str | os.PathLike[str] = ".",
+    *,
+    resume: str = "",
+    kind: str = "",
+    attended: bool | None = None,
+    mode: str | None = None,
+    model: str = "",
+    approve: str | None = None,
+    plugins: Sequence[object] | None = None,
+    extra_plugins: Sequence[object] = (),
+    without: Sequence[str] = (),
+    tools: Iterable[Tool | Callable[..., Any]] = (),
+    required: Sequence[str] = (),
+    settings: Mapping[str, object] | None = None,
+    store: Store | None = None,
+    environ: Mapping[str, str] = os.environ,
+    needs_model: bool = True,
+    prepare: Callable[[kernel.Kernel], object] | None = None,
+) -> AbstractContextManager[Session]: ...

@@ -1,11 +1,11 @@
 """Tool calls: all calls of an answer at once, each with verdicts, approval, a time limit, and exactly one end.
 
-The order of one call: known? arguments right? not the same failure again? allowed? asked? then *logged*, run, checked, logged.
+The order of one call: its turn? known? arguments right? not the same failure again? allowed? asked? then *logged*, run,
+checked, logged.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
@@ -13,97 +13,211 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 from hilum_hooks import FAULTS, Fault, single
+from hilum_signature import nesting
 
+from hilum.arguments import CUT_OFF, MAX_DEPTH, NO_TOOL
+from hilum.bounds import BoundCall, is_interrupt
 from hilum.errors import NeedsUser, ToolDenied, ToolError, unknown
-from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, CallStarted, UserNeeded
-from hilum.hookspecs import Verdict, allow, ask, deny
-from hilum.late import PAIR, unwrap
-from hilum.messages import Text, ToolCall, ToolResult, writable
-from hilum.state import THREE, CallState
+from hilum.events import CallDone, CallStarted, UserNeeded
+from hilum.late import PAIR, unwrap, wrap
+from hilum.messages import Image, Text, ToolCall, ToolResult, writable
+from hilum.order import Claims, Place, claims_of, places, shown_paths
+from hilum.repetition import ADVICE
+from hilum.state import CallState
 from hilum.tools import Call, Output, Tool
+from hilum.verdicts import permit
 
 if TYPE_CHECKING:
     from hilum.agents import Agent
     from hilum.session import Session
 
 RESULT_LIMIT = 200_000
+LATE = 1.0  # seconds after its limit in which a call may still end without being a fault: a loaded machine is late, too
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A call with its tool and its checked arguments."""
+
+    call: ToolCall
+    tool: Tool
+    arguments: dict[str, Any]
+    limit: float
+    claims: Claims
+    aim: str
 
 
 async def run_calls(agent: Agent) -> None:
-    """Run the open calls of the last answer, in parallel, until all have ended."""
+    """Run the open calls of the last answer, in parallel where they do not meet, until all have ended."""
     calls = agent.conversation.open_calls()
     if len(calls) == 1:
-        await _one(agent, calls[0])
+        await _one(agent, calls[0], Place(Claims()))
         return
+    # All take their places before the first one begins: trio starts tasks in any order.
+    found = [_claims(agent, state) for state in calls]
+    queue = places(claims for claims, _ in found)
     async with trio.open_nursery() as nursery:
-        for state in calls:
-            nursery.start_soon(_one, agent, state, name=f"call {state.call.name}")
+        for state, place, (_, fault) in zip(calls, queue, found, strict=True):
+            nursery.start_soon(_one, agent, state, place, fault, name=f"call {state.call.name}")
+
+
+def _claims(agent: Agent, state: CallState) -> tuple[Claims, ToolError | None]:
+    """Return what a call touches, and the fault of its tool's plugin in telling that, which is logged by now.
+
+    A call that will be refused touches nothing.
+    """
+    try:
+        return _prepare(agent, state.call).claims, None
+    except ToolError as error:
+        return Claims(), error if error.code == "E_PLUGIN" else None
 
 
 def end_calls(agent: Agent, code: str, text: str) -> None:
     """Log an end for every open call: it was stopped, or its run was given up."""
     for state in agent.conversation.open_calls():
-        agent.emit(CallDone(result=_failure(state.call, code, text)))
+        agent.emit(CallDone(result=_failure(state.call, code, text), seconds=_seconds(state)))
 
 
-async def _one(agent: Agent, state: CallState) -> None:
-    call, name = state.call, state.call.name
+async def _one(agent: Agent, state: CallState, place: Place, fault: ToolError | None = None) -> None:
+    call = state.call
     try:
-        call = unwrap(state.call)
-        output = await _settle(agent, state, call)
-        text = writable(output.text)
-        if len(text) > RESULT_LIMIT:
-            text = f"{text[:RESULT_LIMIT]}\n… cut: {len(text) - RESULT_LIMIT} characters more."
-        result = ToolResult(call.id, name, (Text(text, f"tool:{name}"), *output.images), output.code, dict(output.data))
-    except ToolError as error:
-        if isinstance(error, NeedsUser):
-            agent.emit(UserNeeded(code=error.code, message=error.message))
-        third = error.code == "E_BAD_ARGS" and agent.conversation.strikes.of(name, error.code) >= THREE - 1
-        skipped = " That was the third time: the call is skipped. Go on without it." if third else ""
-        result = _failure(state.call, error.code, f"{error}{skipped}")
-    result = await _checked(agent, call, result)
-    # Waiting for the user is not the call's time.
-    seconds = 0.0 if state.began is None else trio.current_time() - state.began
-    agent.emit(CallDone(result=result, seconds=seconds))
+        await place.wait()
+        try:
+            if not call.problem:
+                call = unwrap(state.call)
+            if fault is not None:
+                raise fault
+            output = await _execute(agent, state, place)
+            result = _result(state.call, output)
+        except ToolError as error:
+            if isinstance(error, NeedsUser):
+                agent.emit(UserNeeded(code=error.code, message=error.message))
+            result = _failure(state.call, error.code, str(error))
+        if state.began is not None and (reason := agent.session.hooks.refusal("check_result")):
+            result = _failure(state.call, "E_PLUGIN", f"The result is withheld. {reason}")
+        result = await _checked(agent, call, result)
+        agent.emit(CallDone(result=result, seconds=_seconds(state)))
+    finally:
+        place.end()
+
+
+def _seconds(state: CallState) -> float:
+    """Return how long a call has run. Waiting for the user is not its time, and neither is an earlier process's."""
+    return 0.0 if state.began is None else trio.current_time() - state.began
+
+
+def _result(call: ToolCall, output: Output) -> ToolResult:
+    text = writable(output.text)
+    if output.code and not text.startswith(output.code):
+        text = f"{output.code}: {text}"
+    if len(text) > RESULT_LIMIT:
+        text = f"{text[:RESULT_LIMIT]}\n… cut: {len(text) - RESULT_LIMIT} characters more."
+    parts: tuple[Text | Image, ...] = (Text(text, f"tool:{call.name}"), *output.images)
+    return ToolResult(call.id, call.name, parts, output.code, dict(output.data))
 
 
 def _failure(call: ToolCall, code: str, text: str) -> ToolResult:
     return ToolResult(call.id, call.name, (Text(writable(f"{code}: {text}"), "kernel"),), code)
 
 
-async def _settle(agent: Agent, state: CallState, call: ToolCall) -> Output:
+async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
     session = agent.session
     if state.started and state.started.effect == "once":
         cut_off = "The call was cut off by a crash and may or may not have had its effect."
         raise ToolError(cut_off, code="E_INTERRUPTED", hint="Look at what is there before you repeat it.")
+    refusal = agent.conversation.failures.refusal(state.call)
+    try:
+        prepared = _prepare(agent, state.call)
+    except ToolError as error:
+        if refusal and error.code == "E_BAD_ARGS":
+            raise ToolError(f"{refusal} {error.message}", code="E_REPEATED", hint=ADVICE) from None
+        raise
+    if refusal:
+        raise ToolError(refusal, code="E_REPEATED", hint=ADVICE)
+
+    def before_asking(call: ToolCall) -> None:
+        # Later calls need not wait for the answer, unless they touch what this one will touch.
+        if call != prepared.call:
+            _move(place, _prepare(agent, call).claims)
+        place.judged.set()
+
+    judged = await permit(agent, state, prepared.call, prepared.tool, before_asking)
+    if judged.call != prepared.call:
+        prepared = _prepare(agent, judged.call)
+        _move(place, prepared.claims)
+    await place.turn()
+    tool = prepared.tool
+    async with AsyncExitStack() as stack:
+        for lock in session.underway.locks.of(tool.paths_written(prepared.arguments)):
+            await stack.enter_async_context(lock)
+        if reason := session.hooks.refusal():  # a gate may have closed while the call waited for its turn
+            raise ToolDenied(reason)
+        seq = agent.emit(
+            CallStarted(
+                call=wrap(state.call, prepared.call) if judged.rewritten_by else state.call,
+                risk=tool.risk,
+                effect=tool.effect,
+                plugin=tool.plugin,
+                original=state.call.arguments if judged.rewritten_by else None,
+                rewritten_by=judged.rewritten_by,
+                paths=shown_paths(prepared.claims, session.workspace),
+                aim=prepared.aim,
+            )
+        )
+        state.began = trio.current_time()
+        output = await _run(agent, prepared, place, seq)
+    if judged.rewritten_by:
+        told = f"[Ran with other arguments, by {', '.join(judged.rewritten_by)}: {prepared.call.arguments[:1000]}]"
+        output = msgspec.structs.replace(output, text=f"{output.text}\n{told}")
+    return output
+
+
+def _move(place: Place, claims: Claims) -> None:
+    """Note that gates had a call touch something else.
+
+    Raises:
+        ToolError: A later call has begun that should have waited for it.
+    """
+    place.claims = claims
+    if place.overtaken():
+        problem = "A plugin changed the arguments, and a later call has used what this one would read or write."
+        raise ToolError(problem, code="E_STALE", hint="Send the call again if it is still needed.")
+
+
+def _prepare(agent: Agent, call: ToolCall) -> Prepared:
+    """Find the tool of a call and check its arguments.
+
+    Raises:
+        ToolError: There is no such tool for this agent, the arguments do not fit, or the tool's plugin failed.
+    """
+    if call.problem.startswith(NO_TOOL):
+        error = unknown("tool", call.name, (tool.name for tool in agent.tools()))
+        raise ToolError(call.problem, code="E_UNKNOWN_TOOL", hint=error.hint)
+    if call.problem:
+        raise ToolError(
+            call.problem, code="E_BAD_ARGS", hint="" if call.problem == CUT_OFF else "Send the call again, corrected."
+        )
+    call = unwrap(call)
     tool = _find(agent, call)
     try:
         arguments = tool.check(call.arguments)
         limit = tool.time_limit(arguments)
-    except FAULTS as error:
-        raise _told(session, tool, error) from None
-    if agent.conversation.strikes.repeated(state.call) >= THREE:
-        raise ToolError("This very call has failed three times.", code="E_REPEATED", hint="Change it, or do without.")
-    heard: Verdict | None = None
-    while (verdict := await _verdict(agent, call, tool)).kind == "ask" and verdict != heard:
-        if heard and (heard.scope or call.name) not in session.grants:
-            raise ToolDenied("What the call would do has changed since it was asked.", code=verdict.code)
-        await _approve(agent, state, call, tool, heard := verdict)
-    if verdict.kind == "deny":
-        raise ToolDenied(verdict.reason or "The call was refused.", code=verdict.code)
-    async with AsyncExitStack() as stack:
-        for lock in session.underway.locks.of(arguments[name] for name in tool.writes if arguments.get(name)):
-            await stack.enter_async_context(lock)
-        seq = agent.emit(CallStarted(call=state.call, risk=tool.risk, effect=tool.effect, plugin=tool.plugin))
-        state.began = trio.current_time()
-        return await _run(agent, tool, call, arguments, limit, seq)
+        claims = claims_of(tool, arguments, agent.session.workspace)
+        aim = tool.aim(arguments) if tool.aim is not None else ""
+    except BaseException as failure:
+        if is_interrupt(failure):
+            raise
+        raise _error_for_model(agent.session, tool, failure) from None
+    return Prepared(call, tool, arguments, limit, claims, aim)
 
 
 def _find(agent: Agent, call: ToolCall) -> Tool:
-    tool = agent.session.tools.get(call.name)
-    if tool is None and agent.session.expects_tools and call.name in PAIR:
+    session = agent.session
+    tool = session.tools.get(call.name)
+    if tool is None and call.name in PAIR:
         return PAIR[call.name]
     if tool is None:
+        if reason := session.halves.withdrawn.get(call.name):
+            raise ToolError(reason, code="E_UNKNOWN_TOOL", hint="Do without it, and tell the user.")
         error = unknown("tool", call.name, (tool.name for tool in agent.tools()))
         raise ToolError(error.message, code="E_UNKNOWN_TOOL", hint=error.hint)
     if not agent.mode.tools.admits(tool.name, tool.risk):
@@ -113,84 +227,61 @@ def _find(agent: Agent, call: ToolCall) -> Tool:
     return tool
 
 
-async def _verdict(agent: Agent, call: ToolCall, tool: Tool) -> Verdict:
-    """The strictest of what approval policy, mode and plugins say; where the policy refuses, no plugin is heard.
-
-    A lasting yes of the user's answers what he was asked, and nothing else that is asked of the same call.
-    """
-    hooks, approve, grants = agent.session.hooks, agent.session.approve, agent.session.grants
-    changes = tool.risk != "read"
-    if changes and approve == "readonly":
-        return deny(f"The session is read-only, and {tool.name} can {tool.risk}.")
-    if reason := hooks.refusal():
-        return deny(reason)
-    verdicts = [allow()]
-    for plugin, value in await hooks.gather("on_tool_call", agent=agent, call=call, tool=tool):
-        failed = f"The plugin {plugin}, which guards this, failed: {value}."
-        verdicts.append(deny(failed) if isinstance(value, Fault) else value)
-    left = [verdict for verdict in verdicts if verdict.kind != "ask" or (verdict.scope or call.name) not in grants]
-    if changes and len(left) == len(verdicts) and call.name not in grants:
-        if tool.risk in agent.mode.ask:
-            left.append(ask(f"In {agent.mode.name} mode calls that {tool.risk} are confirmed by the user."))
-        if approve == "ask_first" and not any(verdict.settled for verdict in verdicts):
-            left.append(ask("Calls that change something are confirmed (approve = ask_first)."))
-    return max(left, key=lambda verdict: verdict.rank)
-
-
-async def _approve(agent: Agent, state: CallState, call: ToolCall, tool: Tool, verdict: Verdict) -> None:
-    """Wait for the user's answer.
+async def _run(agent: Agent, prepared: Prepared, place: Place, seq: int) -> Output:
+    """Run a call within its time limit.
 
     Raises:
-        ToolDenied: It was no, came too late, or nobody is there to ask.
+        ToolError: It failed, or did not end in time.
     """
-    session, reason = agent.session, verdict.reason
-    known = state.asked and (state.asked.call, state.asked.scope) == (call, verdict.scope)
-    answer = state.answered if known else None
-    if answer is None and session.kind == "headless":
-        raise ToolDenied(f"It needs the user's approval and nobody is there to give it: {reason}")
-    if answer is None:
-        identity, limit = os.urandom(6).hex(), session.options.approval_timeout
-        asked = ApprovalAsked(
-            id=identity, call=call, risk=tool.risk, reason=reason, scope=verdict.scope, deadline=time.time() + limit
-        )
-        with session.underway.approval(agent, identity) as answered, trio.move_on_after(limit):
-            agent.emit(asked)
-            await answered.wait()
-        answer = state.answered
-    if answer is None:
-        late = f"Nobody answered within {limit:g} seconds."
-        agent.emit(answer := ApprovalAnswered(id=identity, accepted=False, reason=late, by="timeout"))
-    if not answer.accepted:
-        code = "E_APPROVAL_TIMEOUT" if answer.by == "timeout" else "E_REJECTED"
-        who = "Nobody could approve" if answer.by == "headless" else "The user rejected"
-        raise ToolDenied(f"{who} the call: {answer.reason or 'no reason given'}", code=code, hint="Change your plan.")
-
-
-async def _run(agent: Agent, tool: Tool, call: ToolCall, arguments: dict[str, Any], limit: float, seq: int) -> Output:
-    session = agent.session
-    deadline, began = trio.current_time() + limit, time.perf_counter()
-    failure: BaseException | None = None
+    session, tool, call = agent.session, prepared.tool, prepared.call
+    began = time.perf_counter()
+    deadline = trio.current_time() + prepared.limit
+    bound = BoundCall(tool.plugin, deadline, tool.grace)
 
     def show(text: str) -> None:
-        session.delta(seq, agent, "output", text, call.id)
+        if not bound.abandoned:
+            session.delta(seq, agent, "output", text, call.id)
 
-    running = Call(call.id, call.name, arguments, agent, session, session.workspace, session.processes, deadline, show)
-    with session.underway.call(tool.plugin, deadline) as scope:
-        try:
-            return await tool.run(running)
-        except FAULTS as error:
-            failure = single(error)
-            raise _told(session, tool, failure) from None
-        finally:
-            for observe in session.kernel.observers:
-                observe("tool", tool.name, tool.plugin, time.perf_counter() - began, failure)
-    if trio.current_time() >= scope.deadline:
-        raise ToolError(f"{tool.name} did not end within {limit:g} seconds and was cancelled.", code="E_TIMEOUT")
-    raise ToolError(f"The plugin {tool.plugin} crashed during the call.", code="E_PLUGIN")
+    running = Call(
+        call.id, call.name, prepared.arguments, agent, session, session.workspace, session.processes, deadline, show,
+        place.released.set,
+    )  # fmt: skip
+    try:
+        with session.underway.call(bound):
+            await bound.run(lambda: tool.run(running))
+    finally:
+        failure = single(bound.error) if bound.error is not None else None
+        for observe in session.kernel.observers:
+            observe("tool", tool.name, tool.plugin, time.perf_counter() - began, failure)
+    late = bound.abandoned or bound.ended_at >= deadline
+    if bound.error is not None and is_interrupt(bound.error):
+        raise bound.error
+    if bound.error is not None and not late:
+        raise _error_for_model(session, tool, bound.error) from None
+    if late:
+        raise _timed_out(session, tool, bound, prepared.limit)
+    if bound.cancelled:
+        raise ToolError(f"The plugin {tool.plugin} crashed during the call.", code="E_PLUGIN")
+    output: Output = bound.value
+    return output
 
 
-def _told(session: Session, tool: Tool, error: BaseException) -> ToolError:
-    """Give what the model is told of an error in a tool's own code: what the tool says, else that its plugin failed."""
+def _timed_out(session: Session, tool: Tool, bound: BoundCall, limit: float) -> ToolError:
+    """Return what the model is told of a call that outlived its limit. A tool that did not heed it is at fault.
+
+    What such a tool returned in the end is left out: the model would take it for a call that went well.
+    """
+    heeded = bound.cancelled or bound.ended_at <= bound.deadline + LATE
+    if bound.abandoned or not heeded:
+        what = "did not end when it was cancelled" if bound.abandoned else "ended long after its time limit"
+        fault = TimeoutError(f"it {what} ({limit:g} seconds)")
+        session.hooks.report(Fault(tool.plugin, f"tool {tool.name}", fault))
+    how = "was left behind; it may still be working" if bound.abandoned else "was cancelled"
+    return ToolError(f"{tool.name} did not end within {limit:g} seconds and {how}.", code="E_TIMEOUT")
+
+
+def _error_for_model(session: Session, tool: Tool, error: BaseException) -> ToolError:
+    """Return the error that the model reads for one in a tool's own code: the tool's own, else that its plugin failed."""
     error = single(error)
     if isinstance(error, ToolError):
         return error
@@ -206,7 +297,9 @@ async def _checked(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResu
         checked: ToolResult = await hooks.pipe("check_result", "result", agent=agent, call=call, result=result)
         if checked.call_id != result.call_id:
             raise ValueError("A plugin that checks results gave that of another call.")
-        msgspec.json.encode(checked)
+        # What cannot be read back must not be written: the log could not be opened any more.
+        if nesting(msgspec.json.encode(checked).decode()) > 2 * MAX_DEPTH:
+            raise ValueError(f"The result is nested more than {2 * MAX_DEPTH} levels deep.")
         return checked
     except FAULTS as error:
         return _failure(call, "E_PLUGIN", f"The result is withheld, which is a fault of a plugin. {error}")

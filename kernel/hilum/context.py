@@ -1,14 +1,14 @@
-"""How much fits: budgets, and the plain way to drop what does not fit. The estimate itself is ``hilum_tokens``."""
+"""The context gathered for a prompt: its budget, and how a model sees it. The estimate of tokens is ``hilum_tokens``."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 from hilum_tokens import estimate as estimate
 
-from hilum.messages import AssistantMessage, Block, Message, NoteMessage, Text, ToolMessage, Trim, UserMessage
+from hilum.messages import Block
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 
@@ -44,42 +44,3 @@ def render(block: Block) -> str:
     where = (f' path="{path}"' if path else "") + (f' line="{block.line}"' if block.line else "")
     text = re.sub(rf"<(?=\s*/\s*{re.escape(block.type)}\b)", r"<\\", block.text, flags=re.IGNORECASE)
     return f"<{block.type}{where}>\n{text}\n</{block.type}>"
-
-
-def cut_point(messages: Sequence[Message], upto: int) -> int:
-    """Move a cut back so that it splits no call from its result: what is kept begins with a user's or model's message."""
-    while 0 < upto < len(messages) and not isinstance(messages[upto], UserMessage | AssistantMessage):
-        upto -= 1
-    return upto
-
-
-def plain_trim(messages: Sequence[Message], sizes: Sequence[int], budget: int) -> Trim:
-    """Drop the oldest messages until the rest fits; the summary says plainly what was dropped.
-
-    Args:
-        messages: The conversation.
-        sizes: Tokens of each message.
-        budget: Tokens that the rest may take.
-    """
-    upto, left = 0, sum(sizes)
-    while left > budget and upto < len(messages) - 1:
-        left -= sizes[upto]
-        upto += 1
-    while upto < len(messages) - 1 and isinstance(messages[upto], ToolMessage | NoteMessage):
-        upto += 1
-    upto = cut_point(messages, upto)
-    asked = [p.text for m in messages[:upto] if isinstance(m, UserMessage) for p in m.parts if isinstance(p, Text)]
-    said = [m.text for m in messages[:upto] if isinstance(m, AssistantMessage) and m.text]
-    lines = [f"{upto} earlier messages were dropped to fit the window."]
-    lines += [f"The user asked: {text[:500]}" for text in asked[-3:]]
-    lines += [f"You said: {text[:300]}" for text in said[-3:]]
-    thinned = {}
-    if sum(sizes[upto:]) > budget:
-        # What is left is too big by itself: of each big result only its beginning and end stay.
-        results = [r for m in messages[upto:] if isinstance(m, ToolMessage) for r in m.results]
-        keep = max(budget // max(len(results), 1), 200)
-        for result in results:
-            if len(text := result.text) > 3 * keep:
-                thinned[result.call_id] = f"{text[:keep]}\n[... left out to fit the window ...]\n{text[-keep:]}"
-    summary = "\n".join(lines)
-    return Trim(upto, summary, thinned) if sum(sizes[:upto]) > estimate(summary) else Trim(thinned=thinned)

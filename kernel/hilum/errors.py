@@ -22,8 +22,9 @@ CODES = frozenset(
     """
     E_ADDRESS E_APPROVAL_TIMEOUT E_BAD_ARGS E_BLOCKED E_BUSY E_CMD_FAIL E_CONTENT E_DENIED E_FAILED E_FILE_NOT_FOUND E_HTTP
     E_INTERNAL E_INTERRUPTED E_LLM_429 E_LLM_AUTH E_LLM_FAIL E_LLM_TIMEOUT E_MULTIPLE_MATCHES E_NOT_CONFIGURED E_NOT_FOUND
-    E_NOT_INSTALLED E_NO_MODEL E_PATH_TRAVERSAL E_PLUGIN E_READBACK_FAIL E_REJECTED E_REPEATED E_SERVER E_SETTINGS E_STALE
-    E_STOPPED E_STORE E_TIMEOUT E_TOKEN_LIMIT E_TOO_LARGE E_TURN_LIMIT E_UNKNOWN E_UNKNOWN_TOOL E_UNREACHABLE
+    E_NOT_INSTALLED E_NO_MODEL E_OUTPUT_LIMIT E_PATH_TRAVERSAL E_PLUGIN E_READBACK_FAIL E_REJECTED E_REPEATED E_SERVER
+    E_SETTINGS E_STALE E_STOPPED E_STORE E_TIMEOUT E_TOKEN_LIMIT E_TOO_LARGE E_TURN_LIMIT E_UNKNOWN E_UNKNOWN_TOOL
+    E_UNREACHABLE E_WINDOW
     """.split()
 )
 
@@ -34,8 +35,17 @@ def __getattr__(name: str) -> str:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+# Names that an error lists; more are counted. All tools of the standard set are shown.
+MAX_NAMES = 60
+# Codes of failed runs that may succeed when they are tried again: the provider, the network or the key was the reason.
+RETRYABLE = frozenset(("E_LLM_429", "E_LLM_AUTH", "E_LLM_FAIL", "E_LLM_TIMEOUT", "E_NO_MODEL"))
+GATE_SHUT = "guards tool calls and is not working"
+UNATTENDED = "It needs the user's approval and nobody is there to give it"
+"""How the text of a call begins that was denied because nobody can be asked; faces look for it."""
+
+
 # Exit codes of the command line, by error code; every other error is 1. The meanings are in ``hilum run --help``.
-EXITS = dict.fromkeys("E_UNKNOWN E_SETTINGS E_NO_MODEL E_BAD_ARGS E_FILE_NOT_FOUND".split(), 2)
+EXITS = dict.fromkeys("E_UNKNOWN E_SETTINGS E_NO_MODEL E_BAD_ARGS E_FILE_NOT_FOUND E_WINDOW".split(), 2)
 EXITS |= dict.fromkeys("E_LLM_AUTH E_LLM_FAIL E_LLM_429 E_LLM_TIMEOUT".split(), 4)
 EXITS |= {"E_STORE": 5, "E_BUSY": 5, "E_TIMEOUT": 124, "E_STOPPED": 130}
 
@@ -104,13 +114,20 @@ class ModelError(HilumError):
         message: What happened, one sentence.
         kind: ``timeout`` (no byte in time), ``rate_limit``, ``auth``, ``server`` (5xx, or an error event in the stream),
             ``broken`` (the stream broke off, or could not be read), ``connect``, ``too_long`` (the prompt exceeds the
-            window) or ``request`` (refused for another reason).
+            window), ``quota`` (no credit left), ``runaway`` (the answer never ended), ``too_slow``, ``protocol`` (the
+            provider must be asked another way, and the gateway now does) or ``request`` (refused for another reason).
         status: HTTP status, 0 where there was none.
         retry_after: Seconds the provider asks to wait, if it says.
         hint: What to do next.
     """
 
-    KINDS = {"timeout": "E_LLM_TIMEOUT", "rate_limit": "E_LLM_429", "auth": "E_LLM_AUTH"}
+    KINDS = {
+        "timeout": "E_LLM_TIMEOUT",
+        "too_slow": "E_LLM_TIMEOUT",
+        "rate_limit": "E_LLM_429",
+        "quota": "E_LLM_429",
+        "auth": "E_LLM_AUTH",
+    }
 
     def __init__(
         self, message: str, *, kind: str, status: int = 0, retry_after: float | None = None, hint: str = ""
@@ -150,5 +167,6 @@ def unknown(kind: str, name: str, known: Iterable[str], *, hint: str = "") -> Us
     if near := get_close_matches(name, names, n=2):
         hint = f"Did you mean {' or '.join(near)}?"
     elif not hint and names:
-        hint = f"Known: {', '.join(names[:20])}."
+        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+        hint = f"Known: {', '.join(names[:MAX_NAMES])}{more}."
     return UsageError(f"There is no {kind} {name!r}.", hint=hint)

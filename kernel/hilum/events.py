@@ -80,6 +80,17 @@ class RunStarted(Event, frozen=True):
     mode: str = ""
 
 
+class RunRetried(Event, frozen=True):
+    """Phase event: a run continues the conversation where the last one ended without being done; nothing is added to it.
+
+    ``previous`` is the id of the run that ended.
+    """
+
+    previous: str
+    model: str = ""
+    mode: str = ""
+
+
 class LayersSealed(Event, frozen=True):
     """Phase event: the system prompt and the tool list were built; ``cause`` says why now, ``changed`` what differs.
 
@@ -104,7 +115,8 @@ class Trimmed(Event, frozen=True):
     """Phase event: the conversation of about ``before`` tokens was cut (see ``Trim``), and why.
 
     ``cause`` is ``window`` (it had grown too big), ``model`` (the window had shrunk), ``too_long`` (the provider refused it) or
-    ``asked``: with neither ``upto`` nor ``thinned`` there was nothing that could be cut.
+    ``asked``: with neither ``upto`` nor ``thinned`` there was nothing that could be cut. The user's request of the current
+    run stays in any case; ``request`` is what replaces it where it is too large to stay in full.
     """
 
     upto: int = 0
@@ -112,6 +124,7 @@ class Trimmed(Event, frozen=True):
     thinned: dict[str, str] = {}
     before: int = 0
     cause: Literal["window", "model", "too_long", "asked"] = "window"
+    request: UserMessage | None = None
 
 
 class ModelStarted(Event, frozen=True):
@@ -165,14 +178,27 @@ class ModelUsed(Event, frozen=True):
 
 
 class ApprovalAsked(Event, frozen=True):
-    """Phase event of a call: the user must decide. ``scope`` says what a lasting yes holds for, all of the tool if empty."""
+    """Phase event of a call: the user must decide. ``scope`` says what a lasting yes holds for, all of the tool if empty.
+
+    ``call`` is what would run. The user has ``seconds`` to answer once the question is shown, see ``ApprovalShown``.
+    """
 
     id: str
     call: ToolCall
     risk: str
     reason: str = ""
     scope: str = ""
-    deadline: float = 0.0
+    seconds: float = 0.0
+
+
+class ApprovalShown(Event, frozen=True):
+    """The question ``id`` is before the user: without an answer by ``deadline``, in Unix seconds, the call is not run.
+
+    The clock of the session's oldest open question runs; a face that shows several questions at once starts the others'.
+    """
+
+    id: str
+    deadline: float
 
 
 class ApprovalAnswered(Event, frozen=True):
@@ -189,12 +215,21 @@ class ApprovalAnswered(Event, frozen=True):
 
 
 class CallStarted(Event, frozen=True):
-    """Phase event of a call: it is about to run. ``effect`` decides what a resume does about it."""
+    """Phase event of a call: it is about to run. ``effect`` decides what a resume does about it.
+
+    ``call`` is what runs; where plugins changed its arguments, ``original`` are those that the model wrote and
+    ``rewritten_by`` are the plugins. ``paths`` are the paths that the call reads and writes, as its tool declares them,
+    ``aim`` is what else it is about: for a command, the program.
+    """
 
     call: ToolCall
     risk: str = "execute"
     effect: str = "once"
     plugin: str = ""
+    original: str | None = None
+    rewritten_by: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    aim: str = ""
 
 
 class CallDone(Event, frozen=True):
@@ -208,13 +243,17 @@ class RoundEnded(Event, frozen=True):
     """Phase event: all calls of an answer have ended, or an answer was objected to.
 
     ``notes`` go to the tail of the prompt, in order. ``layers`` are those the notes tell anew (an empty text: gone);
-    ``tools`` are the names that can be reached now, where that changed.
+    ``tools`` are the names that can be reached now, where that changed. ``shortened`` are the texts of results that were too
+    large for the window, by call id, as they joined the conversation. ``continued`` says that an answer that was cut off at the
+    output limit is continued.
     """
 
     notes: tuple[str, ...] = ()
     layers: tuple[Layer, ...] = ()
     tools: tuple[str, ...] | None = None
     objected: bool = False
+    shortened: dict[str, str] = {}
+    continued: bool = False
 
 
 class StopAsked(Event, frozen=True):
@@ -222,10 +261,16 @@ class StopAsked(Event, frozen=True):
 
 
 class RunEnded(Event, frozen=True):
-    """Phase event: the run is over. ``left`` says what is not done; ``code`` and ``error`` why it did not complete."""
+    """Phase event: the run is over. ``code`` and ``error`` say why it did not complete.
+
+    ``text`` is the final answer, empty where there is none; ``commentary`` is then what the model said last. ``done`` says what
+    was done (tools that ran, files that were changed), ``left`` what is not; both are empty for a run that completed.
+    """
 
     state: State
     text: str = ""
+    commentary: str = ""
+    done: str = ""
     code: str = ""
     error: str = ""
     hint: str = ""

@@ -1,23 +1,26 @@
 """The map of the program: every hook, when it is called, how implementations combine, and what a failure means.
 
-An implementation is a function of the same name, marked with ``@hookimpl``, that takes the arguments it wants. It stands in
-a plugin module, or on the half a plugin yields from ``open_session``. Order: ``tryfirst``, plugin order, module before half,
-``trylast``. Shapes:
+An implementation is a function of the same name, marked with ``@hookimpl``, that takes the arguments it wants. It is in a
+plugin's module, or a method of the instance that a plugin yields from ``open_session``. Order: ``tryfirst``, plugin order,
+module before instance, ``trylast``. Shapes:
 
 - ``collect``: plain ``def``; every implementation gives an iterable; all are joined.
 - ``gather``: all at once; answers in plugin order; ``None`` is left out.
 - ``first``: one after another until one gives something other than ``None``.
 - ``pipe``: each gets the value the one before gave; ``None`` leaves it as it is.
 - ``gate``: all are asked; the strictest answer wins; a failure or a missed deadline counts as the strictest.
-- ``supervised``: a lifespan: what is yielded is the plugin's half, the rest runs when it closes.
+- ``supervised``: a lifespan: what is yielded is the plugin's instance, the rest runs when it closes.
+
+Implementations of shape ``gate`` and ``pipe`` are gates. Those of an instance must be declared in the plugin's module:
+``gates = ("on_tool_call",)``. While a plugin with gates is not in full working order, no call and no process runs.
 
 Except for ``collect``, an implementation may be ``def`` (runs inline, must not block) or ``async def``.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import pluggy
@@ -50,6 +53,12 @@ class Verdict(msgspec.Struct, frozen=True):
         scope: With ``ask``: which calls a lasting yes holds for, as a rule that the user can read; else all of the tool.
         settled: With ``allow``: the user has settled this by a rule, so that the approval policy does not ask again.
         code: With ``deny``: what the result is marked with.
+        arguments: With ``allow`` and ``ask``: the arguments that the call is to have instead of its own, all of them. They
+            must fit the tool. All gates judge the rewritten call; it is what the user is asked about, and what runs.
+
+    Raises:
+        ValueError: The kind is not one of the three, or goes with none of these arguments.
+        TypeError: A value is of the wrong type.
     """
 
     kind: Literal["allow", "ask", "deny"]
@@ -57,21 +66,38 @@ class Verdict(msgspec.Struct, frozen=True):
     scope: str = ""
     settled: bool = False
     code: str = "E_DENIED"
+    arguments: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in _KINDS:
+            raise ValueError(f"a verdict is one of {', '.join(_KINDS)}, not {self.kind!r}")
+        for name in ("reason", "scope", "code"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"the {name} of a verdict is a text, not {getattr(self, name)!r:.80}")
+        if not isinstance(self.settled, bool):
+            raise TypeError(f"settled is True or False, not {self.settled!r:.80}")
+        if self.arguments is not None and not isinstance(self.arguments, Mapping):
+            raise TypeError(f"the arguments of a verdict are a mapping, not {self.arguments!r:.80}")
+        if self.arguments is not None and self.kind == "deny":
+            raise ValueError("a call that is denied gets no other arguments")
 
     @property
     def rank(self) -> int:
         """How strict it is."""
-        return ("allow", "ask", "deny").index(self.kind)
+        return _KINDS.index(self.kind)
 
 
-def allow(reason: str = "", *, settled: bool = False) -> Verdict:
-    """Let the call run, unless somebody is stricter."""
-    return Verdict("allow", reason, settled=settled)
+_KINDS = ("allow", "ask", "deny")
 
 
-def ask(reason: str, *, scope: str = "") -> Verdict:
-    """Let the user decide."""
-    return Verdict("ask", reason, scope)
+def allow(reason: str = "", *, settled: bool = False, arguments: Mapping[str, Any] | None = None) -> Verdict:
+    """Let the call run, with other arguments if any are given, unless somebody is stricter."""
+    return Verdict("allow", reason, settled=settled, arguments=arguments)
+
+
+def ask(reason: str, *, scope: str = "", arguments: Mapping[str, Any] | None = None) -> Verdict:
+    """Let the user decide, about the call with other arguments if any are given."""
+    return Verdict("ask", reason, scope, arguments=arguments)
 
 
 def deny(reason: str, *, code: str = "E_DENIED") -> Verdict:
@@ -156,7 +182,10 @@ def build_prompt_layer(agent: Agent) -> Layer | Sequence[Layer] | None:
 
 @hookspec(shape="first", deadline=300.0, fault="next one; at last plain dropping", gives=Trim)
 async def trim_context(agent: Agent, messages: Sequence[Message], sizes: Sequence[int], budget: int) -> Trim | None:
-    """Say how to make the conversation fit ``budget`` tokens, half of what there is room for.
+    """Plan how to make the conversation fit ``budget`` tokens, two fifths of what there is room for.
+
+    The user's request of the current run, or of one that may be retried, and the last turn always stay. The request is at
+    ``agent.conversation.kept_request``.
 
     Asked when it does not fit its model's window, or when somebody asks for it (``agent.conversation.trim_asked``).
     ``sizes`` are the tokens of each message, as far as known.
@@ -168,7 +197,11 @@ async def trim_context(agent: Agent, messages: Sequence[Message], sizes: Sequenc
 
 @hookspec(shape="gate", deadline=10.0, fault="deny", gives=Verdict)
 async def on_tool_call(agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
-    """Allow a call, have the user asked, or deny it; ``None`` is no opinion. ``call.arguments`` are checked JSON by then."""
+    """Allow a call, have the user asked, or deny it; ``None`` is no opinion. ``call.arguments`` are checked JSON by then.
+
+    ``allow(arguments=…)`` and ``ask(…, arguments=…)`` rewrite the call. All gates then judge the rewritten one, until none
+    rewrites it any more; a call that is rewritten without end is denied.
+    """
 
 
 @hookspec(shape="pipe", deadline=10.0, fault="deny", gives=Command, raises=(ToolDenied,))

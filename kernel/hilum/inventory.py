@@ -23,7 +23,11 @@ block and unblock change the list of plugins that are never loaded, in your sett
 
 
 def main(argv: list[str]) -> int:
-    """Run ``hilum plugins``; gives the exit code."""
+    """List plugins with version, state, hooks and tools; block and unblock them.
+
+    Returns:
+        The exit code.
+    """
     action, *names = [word for word in argv if not word.startswith("-")] or ["list"]
     flags = {word for word in argv if word.startswith("-")}
     if flags & {"-h", "--help"}:

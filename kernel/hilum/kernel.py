@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -13,19 +13,22 @@ from typing import Any, TypeVar
 import attrs
 import msgspec
 import trio
-from hilum_hooks import FAULTS, Fault, Lifespans, Observer, open_nursery
+from hilum_hooks import Fault, Lifespans, Observer, open_nursery, split_failure
 
-from hilum.errors import UsageError
+from hilum.errors import PluginError, UsageError
 from hilum.events import SessionOpened
-from hilum.hookspecs import PROJECT
+from hilum.hookspecs import HOOKS, PROJECT
+from hilum.plugin_objects import tools_plugin
 from hilum.plugins import Host
 from hilum.processes import Warden
 from hilum.routing import Router
 from hilum.session import Session
-from hilum.settings import FILE, KernelSettings, Settings, load
-from hilum.store import Log, MemoryStore, SessionInfo, Store
+from hilum.settings import FILE, KernelSettings, Settings, load, use_environment
+from hilum.store import Log, MemoryStore, SessionInfo, Store, spell_folder, unspell_folder
+from hilum.tools import Tool
 
 T = TypeVar("T")
+MAX_FAULTS_KEPT = 200
 
 
 @attrs.define(eq=False)
@@ -38,9 +41,11 @@ class Kernel:
         router: The models.
         store: Where sessions are kept.
         warden: Owner of all processes.
-        faults: Every fault of a plugin so far.
+        faults: The last faults of plugins, as text.
         observers: Called after each hook implementation, model call and tool call with kind, name, plugin, seconds, error.
-        sessions: The open sessions by id.
+        sessions: The sessions that are open or opening, by id.
+        environ: The environment that its plugins see, and from which the user's folders follow.
+        workspace: The folder whose project settings it has; ``None`` for no project.
     """
 
     host: Host
@@ -51,13 +56,14 @@ class Kernel:
     observers: list[Observer]
     _settings: Settings
     _read: Callable[..., Settings]
-    _nursery: trio.Nursery
+    environ: Mapping[str, str]
+    workspace: Path | None
     store: Store = attrs.field(factory=MemoryStore)
     sessions: dict[str, Session] = attrs.field(factory=dict)
     _lifespans: Lifespans = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._lifespans = Lifespans("open_kernel", self, self.crashed, PROJECT)
+        self._lifespans = Lifespans("open_kernel", self, self.crashed, PROJECT, HOOKS["open_kernel"].deadline)
 
     def settings(self, section: type[T]) -> T:
         """Give a plugin's settings, without those of any project but the one the kernel was opened for."""
@@ -66,6 +72,11 @@ class Kernel:
     def explain(self) -> Sequence[Any]:
         """List every setting with its value and where it came from."""
         return self._settings.explained
+
+    @property
+    def ignored(self) -> Sequence[str]:
+        """What the settings of the project that the kernel was opened for say and may not, a sentence each."""
+        return self._settings.ignored
 
     def half(self, kind: type[T]) -> T | None:
         """Give a plugin's kernel half by its type, ``None`` if that plugin is not there."""
@@ -82,6 +93,7 @@ class Kernel:
         *,
         resume: str = "",
         kind: str = "",
+        attended: bool | None = None,
         mode: str | None = None,
         model: str | None = None,
         approve: str | None = None,
@@ -92,6 +104,7 @@ class Kernel:
             workspace: The folder to work in; a resumed session keeps its own.
             resume: Id of a session to go on with (or the beginning of it).
             kind: ``main``, ``shared`` or ``headless``; the setting ``session_kind`` by default.
+            attended: Whether somebody is there to answer approvals and questions; by default unless the kind is ``headless``.
             mode: Mode to be in; the setting by default.
             model: ``provider/name``; the setting by default.
             approve: ``ask_first``, ``auto`` or ``readonly``; the setting by default.
@@ -101,30 +114,44 @@ class Kernel:
             StoreError: No such session, or another process has it open.
         """
         info = await self.store.info(resume) if resume else None
-        root = _folder(info.workspace if info else workspace)
-        settings = self._read(workspace=root) if (root / ".hilum" / FILE).exists() else self._settings
+        root = _folder(unspell_folder(info.workspace) if info else workspace)
+        # Those of the kernel hold what the project says that the kernel was opened for.
+        reusable = self.workspace in (None, root) and not (root / ".hilum" / FILE).exists()
+        settings = self._settings if reusable else self._read(workspace=root)
         if info is None:
-            info, log = await self._create(str(root), kind or settings.get(KernelSettings).session_kind)
+            info, log = await self._create(spell_folder(root), kind or settings.get(KernelSettings).session_kind)
         else:
             log = await self.store.open(info.id)
-        # Two nurseries: what agents do has ended before any plugin's half is closed.
-        async with open_nursery() as halves:
+        try:
             info = msgspec.structs.replace(info, kind=kind or info.kind)
-            session = Session(self, log, info, root, settings, halves)
-            try:
-                async with open_nursery() as session.work:
-                    await session.start()
-                    # A resumed session may be in a mode that is gone; it then stands for reading only.
-                    mode = mode or (None if resume else session.mode.name)
-                    session.set(mode=mode, model=model, approve=approve)
-                    self.sessions[session.id] = session
-                    yield session
-            finally:
-                opened = self.sessions.pop(session.id, None)
-                await session.close()
-                if not opened and not resume:
-                    with trio.CancelScope(shield=True):
-                        await self.store.delete(session.id)  # nobody ever saw it
+            with use_environment(self.environ):
+                session = Session(self, log, info, root, settings)
+                session.attended = info.kind != "headless" if attended is None else attended
+        except BaseException:
+            with trio.CancelScope(shield=True):
+                await log.close()
+            raise
+        opened = False
+        # Before anything of it opens, so that a plugin that crashes meanwhile is off in this session, too: its gates close.
+        self.sessions[session.id] = session
+        # What agents do has ended before any plugin's half is closed.
+        try:
+            async with open_nursery() as session.work:
+                await session.start()
+                if settings.ignored:
+                    say = "Settings of the project that do not count:\n  " + "\n  ".join(settings.ignored)
+                    session.note("settings.ignored", say=say, ignored=list(settings.ignored))
+                # A resumed session may be in a mode that is gone; it then stands for reading only.
+                mode = mode or (None if resume else session.mode.name)
+                session.set(mode=mode, model=model, approve=approve)
+                opened = True
+                yield session
+        finally:
+            del self.sessions[session.id]
+            await session.close()
+            if session.discarded or (not opened and not resume):
+                with trio.CancelScope(shield=True):
+                    await self.store.delete(session.id)  # nobody ever saw it, or nothing happened in it
 
     async def _create(self, workspace: str, kind: str, title: str = "", forked: str = "") -> tuple[SessionInfo, Log]:
         now, identity = time.time(), f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(4).hex()}"
@@ -150,11 +177,16 @@ class Kernel:
     async def start(self, wanted_store: Store | None) -> None:
         """Open the plugins' kernel halves; collect models and the store."""
         for plugin in self.host.plugins.values():
+            if plugin.state != "ready":
+                continue
             try:
-                if plugin.state == "ready":
-                    await self._lifespans.open(plugin.name, plugin.module, self._nursery)
-            except FAULTS as error:
-                self.crashed(plugin.name, error)
+                with use_environment(self.environ):
+                    await self._lifespans.open(plugin.name, plugin.module)
+            except BaseException as error:
+                failure, rest = split_failure(error)
+                if failure is None or rest is not None:
+                    raise
+                self.crashed(plugin.name, failure)
         for _, provider in self.host.table.collect("provide_models", kernel=self):
             self.router.add(provider)
         self.store = wanted_store or await self.host.table.first("provide_store", kernel=self) or self.store
@@ -162,16 +194,25 @@ class Kernel:
     def crashed(self, plugin: str, error: BaseException) -> None:
         """A plugin's kernel lifespan failed: it is off, in all sessions."""
         fault = Fault(plugin, "open_kernel", error, switched_off=True)
-        self.host.fail(plugin, str(fault))
-        self.faults.append(fault)
-        for session in self.sessions.values():
+        self.host.fail(plugin, fault)
+        self.keep_fault(fault)
+        for session in [*self.sessions.values()]:
             session.halves.crashed(plugin, error)
+
+    def keep_fault(self, fault: Fault) -> None:
+        """Add to ``faults``."""
+        _keep(self.faults, fault)
 
     async def close(self) -> None:
         """Close the halves in reverse order, then the store."""
         await self._lifespans.close()
         with trio.CancelScope(shield=True):
             await self.store.close()
+
+
+def _keep(faults: list[Fault], fault: Fault) -> None:
+    faults.append(fault.without_frames())
+    del faults[:-MAX_FAULTS_KEPT]
 
 
 def _folder(workspace: str | os.PathLike[str]) -> Path:
@@ -186,47 +227,63 @@ def _folder(workspace: str | os.PathLike[str]) -> Path:
 async def open_kernel(
     plugins: Sequence[object] | None = None,
     *,
+    extra_plugins: Sequence[object] = (),
     without: Sequence[str] = (),
+    tools: Iterable[Tool | Callable[..., Any]] = (),
     model: str = "",
     settings: Mapping[str, object] | None = None,
     workspace: str | os.PathLike[str] | None = None,
     store: Store | None = None,
     environ: Mapping[str, str] = os.environ,
+    project_plugins: Sequence[str] = (),
+    required: Sequence[str] = (),
 ) -> AsyncIterator[Kernel]:
     """Open a kernel; leaving the block closes every session and ends everything it started.
 
     Args:
-        plugins: Names of installed plugins, and modules or objects that are plugins; ``None`` takes all that are installed.
-        without: Names of installed plugins to leave out, beside those that the settings block.
+        plugins: Names of installed plugins, modules, objects and functions with hook implementations, and Python files;
+            ``None`` takes all that are installed.
+        extra_plugins: The same, beside ``plugins``.
+        without: Names of plugins to leave out, beside those that the settings block.
+        tools: Functions, and what ``tool`` makes of them, for every session.
         model: ``provider/name``; short for the setting ``model``.
         settings: Settings that win over all others, by dotted key: ``{"turns": 5, "shell.timeout": 20}``.
         workspace: Folder whose project settings hold for the kernel, too.
         store: Where to keep sessions; by default what a plugin provides, else memory.
-        environ: Environment to read settings from; the process's by default.
+        environ: Environment to read settings from; the folders of configuration, data and cache and the home folder follow
+            from it, and commands inherit it. The process's by default.
+        project_plugins: Files of the project with plugins, which somebody trusts.
+        required: Distributions without which no call runs, besides those of the setting ``required``.
 
     Raises:
         SettingsError: The settings have mistakes; all of them are named.
-        UsageError: A plugin is named that is not installed.
+        UsageError: A plugin is named that is not there, or an object cannot be a plugin.
+        PluginError: An object that was passed as a plugin does not fit, or two distributions provide one plugin.
     """
     overrides = dict(settings or {}) | ({"model": model} if model else {})
     read = partial(load, overrides=overrides, environ=environ)
     root = _folder(workspace) if workspace is not None else None
     faults: list[Fault] = []
     observers: list[Observer] = []
-    host = Host(faults.append, observers)
+    host = Host(partial(_keep, faults), observers, environ)
+    extra = [*extra_plugins, *([tools_plugin(tools)] if (tools := list(tools)) else [])]
     # The plugins to load stand in the settings, and the settings are checked against the plugins: read twice, and only the
     # second reading complains.
     first = read([KernelSettings], workspace=root, known=None, strict=False).get(KernelSettings)
-    host.find(plugins, first.plugins, without)
-    host.load()
+    host.find(plugins, first.plugins, without, extra, project_plugins)
+    if host.clashes:
+        hint = "Or block the plugin by name: plugins.block in settings.toml, or --no-plugin."
+        raise PluginError(" ".join(host.clashes), hint=hint)
+    with use_environment(environ):
+        host.load()
     read = partial(read, host.sections(), known=host.absent())
     loaded = read(workspace=root)
     options = loaded.get(KernelSettings)
-    host.require(options.required)
+    host.require(dict.fromkeys((*options.required, *required)))
     roles = options.roles | ({"default": options.model} if options.model else {})
-    async with Warden() as warden, open_nursery() as nursery:
+    async with Warden() as warden:
         router = Router(roles, options.fallback)
-        kernel = Kernel(host, options, router, warden, faults, observers, loaded, read, nursery)
+        kernel = Kernel(host, options, router, warden, faults, observers, loaded, read, environ, root)
         try:
             await kernel.start(store)
             yield kernel

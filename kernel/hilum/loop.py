@@ -10,26 +10,50 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 import trio
-from hilum_hooks import FAULTS, Fault
+from hilum_hooks import FAULTS, Fault, is_failure
 
 from hilum.calls import end_calls, run_calls
-from hilum.context import ContextRequest, cut_point, fit, plain_trim, render
+from hilum.compaction import (
+    RECALL,
+    TARGET,
+    cut_point,
+    fit_request,
+    least_room,
+    message_size,
+    plain_trim,
+    room,
+    shorten_results,
+    window_error,
+    without_context,
+)
+from hilum.context import ContextRequest, fit, render
 from hilum.errors import HilumError
 from hilum.events import ErrorRaised, RoundEnded, RunEnded, RunStarted, State, Trimmed, UserNeeded
-from hilum.messages import AssistantMessage, Block, Text, Trim, UserMessage
+from hilum.messages import AssistantMessage, Block, Message, Text, Trim, UserMessage
+from hilum.models import Model
 from hilum.prompt import pieces, round_end, seal
+from hilum.repetition import failed_note
 from hilum.routing import attempt
-from hilum.state import THREE
+from hilum.state import FinishedCall
 
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
 MAX_OBJECTIONS = 3
-FULL = 0.8
+EMPTY_ANSWER = "Your answer was empty. Go on with the task, or say what you found."
+MAX_CONTINUATIONS = 3
+# Compactions in a row, before one request: the plugin's, then the kernel's own.
+MAX_COMPACTIONS = 3
+# Files that the end of a run names.
+MAX_FILES = 10
+# Windows below this get less gathered context than a quarter.
+SMALL_WINDOW = 32_768
 
 
 async def drive(agent: Agent) -> None:
@@ -47,6 +71,8 @@ async def drive(agent: Agent) -> None:
             if conversation.run is None:
                 await _begin(agent)
             while conversation.phase != "idle":
+                # A stop that came while a step could not be cancelled holds before the next one: no request is sent any more.
+                await trio.lowlevel.checkpoint_if_cancelled()
                 await _STEPS[conversation.phase](agent)
         if agent.scope.cancelled_caught:
             if trio.current_time() >= agent.scope.deadline:
@@ -55,7 +81,9 @@ async def drive(agent: Agent) -> None:
                 give_up(agent, "timed_out", "E_TIMEOUT", error)
             else:
                 give_up(agent, "stopped", "E_STOPPED", "The run was stopped.")
-    except FAULTS as error:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         if (broken := agent.session.journal.broken) is not None:
             raise broken from error
         if isinstance(error, HilumError):
@@ -75,15 +103,80 @@ def give_up(agent: Agent, state: State, code: str, error: str, hint: str = "") -
         agent.session.emit(RunStarted(text=text, message=UserMessage((Text(text),))), agent, identity)
     end_calls(agent, code, "The call was not carried out to its end, because the run ended.")
     if conversation.phase == "round":
-        agent.emit(RoundEnded())
+        agent.emit(RoundEnded(shortened=_shortened(agent)))
     end(agent, state, code=code, error=error, hint=hint)
 
 
 def end(agent: Agent, state: State, *, code: str = "", error: str = "", hint: str = "", left: str = "") -> None:
     """Log the end of the agent's run."""
     run = agent.run
-    agent.emit(RunEnded(state=state, text=run.answer, code=code, error=error, hint=hint, left=left,
-                        turns=run.turn, seconds=max(trio.current_time() - agent.began, 0.0), usage=run.usage))  # fmt: skip
+    # What the model says beside its calls is no answer.
+    final = agent.conversation.phase == "check"
+    complete = state == "completed"
+    agent.emit(
+        RunEnded(
+            state=state,
+            text=run.answer if final else "",
+            commentary="" if final else run.answer,
+            done="" if complete else _done(agent),
+            code=code,
+            error=error,
+            hint=hint,
+            left=left if final or complete else _left(agent, left),
+            turns=run.turn,
+            seconds=max(trio.current_time() - agent.began, 0.0),
+            usage=run.usage,
+        )
+    )
+
+
+def _done(agent: Agent) -> str:
+    """Say what the run has done: the files that its tools wrote, and how often each tool ran."""
+    tools: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    files: dict[str, None] = {}
+    for call in agent.run.finished:
+        tools[call.name] += 1
+        failed[call.name] += bool(call.code)
+        if not call.code:
+            files |= dict.fromkeys(_written(agent, call))
+    if not tools:
+        return ""
+    parts = []
+    if files:
+        more = f" and {len(files) - MAX_FILES} more" if len(files) > MAX_FILES else ""
+        parts.append(f"Files written: {', '.join(list(files)[:MAX_FILES])}{more}.")
+    counts = []
+    for name, count in tools.most_common():
+        failures = f" ({failed[name]} failed)" if failed[name] else ""
+        counts.append(f"{name} × {count}{failures}")
+    parts.append(f"Tools run: {', '.join(counts)}.")
+    return " ".join(parts)
+
+
+def _written(agent: Agent, call: FinishedCall) -> list[str]:
+    """Return the paths that a call has written."""
+    tool = agent.session.tools.get(call.name)
+    if tool is None or not tool.writes:
+        return []
+    return [call.texts[name] for name in tool.writes if name in call.texts]
+
+
+def _left(agent: Agent, left: str) -> str:
+    """Say what is left to do: the step that the model announced last, and calls that were not carried out."""
+    run = agent.run
+    parts = [left] if left else []
+    cut_off = [call.name for call in run.finished if call.code in ("E_STOPPED", "E_INTERRUPTED")]
+    if run.answer.strip():
+        parts.append(f"The last announced step may not be done: {_one_line(run.answer, 300)}")
+    if cut_off:
+        parts.append(f"Calls that were cut off: {', '.join(dict.fromkeys(cut_off))}.")
+    return " ".join(parts)
+
+
+def _one_line(text: str, limit: int) -> str:
+    joined = " ".join(text.split())
+    return joined if len(joined) <= limit else joined[: limit - 1] + "…"
 
 
 async def _begin(agent: Agent) -> None:
@@ -92,7 +185,8 @@ async def _begin(agent: Agent) -> None:
     model = session.kernel.router.chain(agent)[0]
     window = session.kernel.router.model(model).info.window
     run = session.runs.get(identity)  # None for a prompt that waited when hilum died, and was not resumed
-    request = ContextRequest(text, window // 4, dict(run.state) if run else {})
+    budget = window // 4 if window >= SMALL_WINDOW else window // 16
+    request = ContextRequest(text, budget, dict(run.state) if run else {})
     given = await session.hooks.gather("gather_context", agent=agent, request=request)
     found = [[each] if isinstance(each, Block) else each for _, each in given if not isinstance(each, Fault)]
     blocks = fit((block for each in found for block in each), request.budget)
@@ -117,22 +211,24 @@ async def _think(agent: Agent) -> None:
         return _limit_reached(agent, "E_TOKEN_LIMIT", f"The limit of {dollars:g} US dollars is reached")
     if (sealed.mode, sealed.model) != (agent.mode.name, model):
         agent.emit(await seal(agent, "mode" if sealed.mode != agent.mode.name else "model", model))
-    if await _trim(agent, model):
+    if await _compact(agent, model):
         return None
     failed = await attempt(agent)
     if failed is not None and failed.action == "retry":
         await trio.sleep(failed.wait)
     elif failed is not None and failed.action == "give_up":
-        if failed.code == "E_LLM_AUTH" or failed.kind in ("timeout", "rate_limit", "connect"):
+        if failed.code == "E_LLM_AUTH" or failed.kind in ("timeout", "too_slow", "rate_limit", "quota", "connect"):
             agent.emit(UserNeeded(code=failed.code, message=f"{failed.message} {failed.hint}".strip()))
-        give_up(agent, "failed", failed.code, failed.message, failed.hint)
+        error = failed.message
+        if run.first_failure and run.first_failure != error:
+            error = f"{run.first_failure} The fallback {failed.model} failed, too: {error}"
+        give_up(agent, "failed", failed.code, error, failed.hint)
     return None
 
 
 def _limit_reached(agent: Agent, code: str, what: str) -> None:
-    hint = "Send a message to go on."
-    left = f"{what}. All finished work is kept; what the last answer announced may not be done. {hint}"
-    end(agent, "partial_success", code=code, error=f"{what}.", hint=hint, left=left)
+    hint = "All finished work is kept. Send a message to continue."
+    end(agent, "partial_success", code=code, error=f"{what}.", hint=hint)
 
 
 async def trim_at_rest(agent: Agent) -> None:
@@ -140,7 +236,7 @@ async def trim_at_rest(agent: Agent) -> None:
     try:
         with trio.CancelScope() as agent.scope:
             await agent.session.kernel.router.ready(agent)
-            await _trim(agent, agent.session.kernel.router.current(agent))
+            await _compact(agent, agent.session.kernel.router.current(agent))
     except FAULTS as error:
         told = f"Nothing was trimmed: {str(error) or repr(error)}"
         agent.emit(ErrorRaised(code=getattr(error, "code", "E_FAILED"), message=told))
@@ -149,36 +245,98 @@ async def trim_at_rest(agent: Agent) -> None:
         agent.emit(Trimmed(cause="asked"))
 
 
-async def _trim(agent: Agent, name: str) -> bool:
-    """Make the conversation fit the model's window, if it does not or somebody asks; says whether anything changed."""
-    conversation, run, hooks = agent.conversation, agent.conversation.run, agent.session.hooks
+async def _compact(agent: Agent, name: str) -> bool:
+    """Make the conversation fit the model's window, if it does not or somebody asks; return whether anything changed.
+
+    Raises:
+        UsageError: ``"E_WINDOW"``, the window cannot hold prompt, tools and request.
+    """
+    conversation, run = agent.conversation, agent.conversation.run
     try:
         model = agent.session.kernel.router.model(name)
     except FAULTS:
         return False  # The attempt that follows says what is wrong with the model.
     known, gauge = pieces(agent, model), conversation.gauge(name)
-    before, cause = gauge.tokens(known.size), _cause(agent)
-    room = int((model.info.window - model.info.max_output) * FULL) - (gauge.total(known.total) - before)
-    if not known.sizes or (before <= room and cause in ("window", "model")) or (run and run.trims >= THREE):
+    used = gauge.tokens(known.size)
+    head = gauge.total(known.total) - used
+    space = room(model.info, head)
+    if run is not None:
+        _check_window(agent, model, head, space)
+    cause = _cause(agent)
+    forced = cause in ("too_long", "asked")
+    if not known.sizes or (used <= space and not forced) or (run and run.trims >= MAX_COMPACTIONS):
         return False
-    messages, budget = tuple(conversation.messages), max(min(room, before) // 2, 0)
-    sizes = tuple(gauge.tokens(size) + 1 for size in known.sizes)
-    trim: Trim | None = await hooks.first("trim_context", agent=agent, messages=messages, sizes=sizes, budget=budget)
-    upto = cut_point(messages, max(min(trim.upto, len(messages) - 1), 0)) if trim else 0
-    if trim is None or not (upto or trim.thinned):
-        if before <= room and cause == "asked":
+    # What the request may take follows from the window. A provider that refuses a small conversation counts otherwise, and
+    # quoting a request of a few words would only lose it.
+    share = space
+    if used > space or cause == "too_long":
+        space = min(space, used)
+    elif cause == "asked":
+        space = used
+    messages = list(conversation.messages)
+    sizes = [gauge.tokens(size) + 1 for size in known.sizes]
+    index = conversation.kept_request
+    quoted = None
+    if index is not None and cause != "asked" and isinstance(request := messages[index], UserMessage):
+        fitted = fit_request(request, share, gauge.text)
+        if fitted != request:
+            messages[index] = quoted = fitted
+            sizes[index] = message_size(fitted, gauge.text) + 1
+    budget = int(space * TARGET)
+    trim = await _planned(agent, messages, sizes, budget)
+    if trim is None:
+        if used <= space and cause == "asked":
             return False  # Nobody knows how to do it well, and it need not be done.
-        trim = plain_trim(messages, sizes, budget)
-        upto = trim.upto
-    if not upto and not trim.thinned:
+        trim = plain_trim(messages, sizes, budget, request=index, measure=gauge.text, recall=_recall(agent))
+    if not trim.upto and not trim.thinned and quoted is None:
         return False
-    summary, thinned = trim.summary if upto else "", trim.thinned
-    agent.emit(Trimmed(upto=upto, summary=summary, thinned=thinned, before=before, cause=cause))
+    summary = trim.summary if trim.upto else ""
+    agent.emit(Trimmed(upto=trim.upto, summary=summary, thinned=trim.thinned, before=used, cause=cause, request=quoted))
     return True
 
 
+def _check_window(agent: Agent, model: Model, head: int, space: int) -> None:
+    """See that prompt, tools and request fit the window of the model.
+
+    Raises:
+        UsageError: They do not.
+    """
+    conversation, run = agent.conversation, agent.run
+    gauge, index = conversation.gauge(model.info.name), conversation.request
+    size = 0
+    if index is not None and isinstance(request := conversation.messages[index], UserMessage):
+        size = message_size(without_context(request), gauge.text)
+    # Later in the run the request is quoted where it takes over half of the room.
+    wanted = min(size, space // 2) if run.turn else size
+    if wanted + least_room(model.info) <= space:
+        return
+    sealed = conversation.sealed
+    prompt = sum(gauge.text(layer.text) for layer in sealed.layers)
+    error = window_error(model.info, prompt, max(head - prompt, 0), size)
+    if run.first_failure:
+        error.message = f"{run.first_failure} The fallback cannot be used: {error.message}"
+    raise error
+
+
+async def _planned(agent: Agent, messages: Sequence[Message], sizes: Sequence[int], budget: int) -> Trim | None:
+    """Ask the plugins how to compact; ``None`` where they have nothing that helps.
+
+    Where a plugin's own plan, just carried out, was not enough, it is not asked again.
+    """
+    run = agent.conversation.run
+    if run is not None and run.trims:
+        return None
+    trim: Trim | None = await agent.session.hooks.first(
+        "trim_context", agent=agent, messages=tuple(messages), sizes=tuple(sizes), budget=budget
+    )
+    if trim is None:
+        return None
+    upto = cut_point(messages, trim.upto)
+    return Trim(upto, trim.summary if upto else "", trim.thinned) if upto or trim.thinned else None
+
+
 def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
-    """Why a trim would be made now."""
+    """Say why the conversation would be compacted now."""
     conversation, run = agent.conversation, agent.conversation.run
     if run is not None and run.failed is not None and run.failed.action == "trim":
         return "too_long"
@@ -188,27 +346,59 @@ def _cause(agent: Agent) -> Literal["window", "model", "too_long", "asked"]:
 
 
 async def _round(agent: Agent) -> None:
-    """Close a round of calls: what plugins remind of, what changed, and who must be told of repeated failures."""
-    run, strikes = agent.run, agent.conversation.strikes
+    """Close a round of calls: what plugins remind of, what changed, and what was repeated in vain."""
+    run = agent.run
+    failures = agent.conversation.failures
     results = [state.done.result for state in run.calls.values() if state.done]
     reminders = await agent.session.hooks.gather("remind", agent=agent, results=results)
     notes = [text for _, text in reminders if text and not isinstance(text, Fault)]
-    failed = Counter((result.name, result.code) for result in results if result.code)
-    for (name, code), count in failed.items():
-        if strikes.of(name, code) >= THREE > strikes.of(name, code) - count:
-            told = f"{name} failed three times in a row with {code}."
-            agent.emit(UserNeeded(code=code, message=told))
-            notes.append(f"{told} Do not try it a fourth time: explain what is wrong and ask the user.")
+    for failed in failures.reached():
+        agent.emit(UserNeeded(code=failed.code, message=failed_note(failed)))
+    notes += failures.due()
     turns = agent.limit("turns")
     if run.turn == turns - 1 and turns > 1:
         notes.append("One turn is left. Call no more tools: say what is done and what is left to do.")
-    agent.emit(await round_end(agent, notes))
+    ended = await round_end(agent, notes)
+    agent.emit(msgspec.structs.replace(ended, shortened=_shortened(agent)))
+
+
+def _shortened(agent: Agent) -> dict[str, str]:
+    """Shorten the results of the round that are too large for the window of the model that reads them."""
+    results = [state.done.result for state in agent.run.calls.values() if state.done]
+    if not results:
+        return {}
+    try:
+        name = agent.session.kernel.router.current(agent)
+        model = agent.session.kernel.router.model(name)
+        known = pieces(agent, model)
+    except FAULTS:
+        return {}  # The next request says what is wrong with the model.
+    gauge = agent.conversation.gauge(name)
+    total = gauge.total(known.total)
+    used = gauge.tokens(known.size)
+    free = room(model.info, total - used) - used
+    return shorten_results(results, model.info.window, free, gauge.text, recall=_recall(agent))
+
+
+def _recall(agent: Agent) -> str:
+    """Say how the agent calls the tool that fetches results back; empty where it has none."""
+    if RECALL not in {tool.name for tool in agent.tools()}:
+        return ""
+    listed = RECALL in {spec.name for spec in agent.conversation.sealed.tools}
+    return RECALL if listed else f"call_tool with {RECALL}"
 
 
 async def _check(agent: Agent) -> None:
-    """Let plugins object to the final answer; after three objections it is given, marked as partial."""
+    """Continue an answer that was cut off; let plugins object to a whole one, at most three times."""
     run, hooks, message = agent.run, agent.session.hooks, agent.conversation.messages[-1]
     assert isinstance(message, AssistantMessage)
+    if run.cut and run.continued < MAX_CONTINUATIONS:
+        note = "Your answer was cut off at the output limit. Continue exactly where it stopped; repeat nothing."
+        agent.emit(msgspec.structs.replace(await round_end(agent, [note]), continued=True))
+        return
+    if run.continued:
+        others = tuple(part for part in message.parts if not isinstance(part, Text))
+        message = msgspec.structs.replace(message, parts=(*others, Text(run.answer, "model")))
     objections = []
     for plugin, value in await hooks.gather("check_answer", agent=agent, message=message):
         failed = f"The plugin {plugin}, which checks answers, failed: {value}."
@@ -217,15 +407,18 @@ async def _check(agent: Agent) -> None:
         f"The plugin {name}, which checks answers, is off ({why})."
         for name, why in hooks.closed.get("check_answer", {}).items()
     ]
-    if message.stop == "length" and not objections and run.objections < MAX_OBJECTIONS:
-        objections.append("Your answer was cut off at the output limit. Continue where it stopped.")
-    elif message.stop == "end" and not message.text.strip():
-        objections.append("Your answer was empty. Go on with the task, or say what you found.")
-    if objections and run.objections < MAX_OBJECTIONS:
+    if message.stop == "end" and not message.text.strip():
+        objections.append(EMPTY_ANSWER)
+    if objections and run.objections < MAX_OBJECTIONS and not run.cut:
         agent.emit(await round_end(agent, objections, objected=True))
     elif objections or gone:
-        why = [*objections, *gone]
+        told = "The model gave an empty answer, and again after it was asked to go on."
+        why = [told if objection == EMPTY_ANSWER else objection for objection in (*objections, *gone)]
         end(agent, "partial_success", code="E_PLUGIN" if gone else "E_FAILED", error=why[0], left="; ".join(why))
+    elif run.cut:
+        error = f"The answer is not complete: it was cut off at the output limit {run.continued + 1} times."
+        hint = "Ask for the rest, or for a shorter answer."
+        end(agent, "partial_success", code="E_OUTPUT_LIMIT", error=error, hint=hint, left="The end of the answer.")
     elif message.stop == "refusal":
         end(agent, "failed", code="E_FAILED", error="The model refused to answer.", hint="Say it differently.")
     else:

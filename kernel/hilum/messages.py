@@ -6,6 +6,7 @@ says where it comes from: what did not come from the user or the model is data, 
 
 from __future__ import annotations
 
+import re
 from operator import add
 from typing import Any, Literal
 
@@ -15,6 +16,25 @@ import msgspec
 def writable(text: str) -> str:
     """Replace what UTF-8 cannot hold: odd bytes of a file name, as Python carries them in a text."""
     return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+NOTE_TAG = "hilum_note"
+# A tag of a note, opening or closing, in text that is none: only the program writes notes.
+_FORGED_NOTE = re.compile(rf"<(?=\s*/?\s*{NOTE_TAG}\b)", re.IGNORECASE)
+
+_ESCAPED_NOTE = re.compile(rf"<\\(?=\s*/?\s*{NOTE_TAG}\b)", re.IGNORECASE)
+
+
+def escape_notes(text: str) -> str:
+    """Return a text in which no tag of a note is left, so that a model cannot take data for a note of the program."""
+    if NOTE_TAG not in text and NOTE_TAG not in text.lower():
+        return text
+    return _FORGED_NOTE.sub(r"<\\", text)
+
+
+def unescape_notes(text: str) -> str:
+    """Return the text that ``escape_notes`` was given."""
+    return _ESCAPED_NOTE.sub("<", text)
 
 
 class Data(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -44,12 +64,17 @@ class Thinking(Data, frozen=True, tag="thinking"):
 
 
 class ToolCall(Data, frozen=True, tag="tool_call"):
-    """A call the model asks for. ``arguments`` is JSON text as the model wrote it; it may be invalid."""
+    """A call the model asks for. ``arguments`` is JSON text as the model wrote it; it may be invalid.
+
+    ``problem`` says why a call cannot be carried out whose name or arguments could not even be kept; ``arguments`` is then
+    an empty object.
+    """
 
     id: str
     name: str
     arguments: str
     vendor: dict[str, Any] = {}
+    problem: str = ""
 
 
 class ToolResult(Data, frozen=True, tag="tool_result"):

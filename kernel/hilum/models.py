@@ -6,12 +6,15 @@ A request is made of pieces that are encoded once each: the head (layers, tools,
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from math import inf
 from typing import Protocol, runtime_checkable
 
 import msgspec
+import trio
 
+from hilum.errors import ModelError
 from hilum.messages import AssistantMessage, Layer, Message, ToolSpec, Usage
 
 
@@ -71,7 +74,7 @@ class CallChunk(msgspec.Struct, frozen=True):
 
 
 class Alive(msgspec.Struct, frozen=True):
-    """A sign of life without content (a comment, a keep-alive): it resets the silence limit."""
+    """A sign of life without content (a comment, a keep-alive): it stretches the silence limit, up to a bound."""
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -130,6 +133,73 @@ class Model(Protocol):
         Raises:
             ModelError: In the context manager or while iterating. A stream that ends without ``Done`` is broken.
         """
+
+
+# Signs of life without content stretch the silence limit up to this many times: some providers queue a request for minutes.
+MAX_STRETCH = 4
+# Characters of an answer: so many for each token that it may have, and never more than the second figure.
+CHARACTERS_PER_TOKEN = 8
+MAX_CHARACTERS = 4 << 20
+
+
+def longest_answer(info: ModelInfo) -> int:
+    """Return the characters of an answer, reasoning and arguments included, after which a model counts as running away."""
+    tokens = max(4 * info.max_output, 65_536)
+    return min(tokens * CHARACTERS_PER_TOKEN, MAX_CHARACTERS)
+
+
+async def read_answer(
+    model: Model,
+    request: Request,
+    *,
+    silence: float,
+    longest: float = inf,
+    show: Callable[[Chunk], None] = lambda chunk: None,
+) -> Done:
+    """Send a request and read the answer to its end, bounded in time and size.
+
+    Args:
+        model: The model.
+        request: The request.
+        silence: Seconds without content after which the model counts as silent.
+        longest: Seconds that the whole answer may take.
+        show: Receives the chunks with content as they come.
+
+    Raises:
+        ModelError: The model failed, was silent, was too slow, did not come to an end, or broke off.
+    """
+    name, limit = model.info.name, longest_answer(model.info)
+    size = 0
+    end = trio.current_time() + longest
+    content_at = trio.current_time()
+    with trio.CancelScope(deadline=min(content_at + silence, end)) as patience:
+        async with model.stream(request) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, Done):
+                    return chunk
+                now = trio.current_time()
+                if isinstance(chunk, Alive):
+                    patience.deadline = min(now + silence, content_at + MAX_STRETCH * silence, end)
+                    continue
+                text = chunk.arguments if isinstance(chunk, CallChunk) else chunk.text
+                size += len(text)
+                if size > limit:
+                    message = f"{name} wrote over {limit:,} characters without coming to an end."
+                    hint = "Try again, set a smaller max_output, or choose another model."
+                    raise ModelError(message, kind="runaway", hint=hint)
+                # Blanks alone are no progress: some models fall into writing them for ever.
+                if text.strip() or (isinstance(chunk, CallChunk) and chunk.name):
+                    content_at = now
+                    patience.deadline = min(now + silence, end)
+                show(chunk)
+    if not patience.cancelled_caught:
+        raise ModelError(f"The stream of {name} broke off before the answer was complete.", kind="broken")
+    if trio.current_time() >= end:
+        message = f"{name} did not complete its answer within {longest:g} seconds."
+        raise ModelError(message, kind="too_slow", hint="Raise answer_timeout, or choose a faster model.")
+    waited = trio.current_time() - content_at
+    hint = "Check the network and the provider's status; a slow model needs a larger `silence`."
+    raise ModelError(f"{name} sent nothing for {waited:g} seconds.", kind="timeout", hint=hint)
 
 
 @runtime_checkable

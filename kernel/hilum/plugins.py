@@ -5,34 +5,78 @@ pluggy validates and keeps the modules; the calls are made by ``hilum_hooks``.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
 from typing import Any, Literal
 
 import hilum_hooks
 import msgspec
-from hilum_hooks import FAULTS, Fault, Observer, Spec
+import trio
+from hilum_hooks import ALL_GATES, Fault, Observer, Spec, split_failure
 
 from hilum import hookspecs
-from hilum.discovery import EntryPoint, entry_points, normal
-from hilum.errors import PluginError, unknown
+from hilum.discovery import (
+    GATES,
+    STANDARD,
+    EntryPoint,
+    all_entry_points,
+    clash,
+    entry_points,
+    mentions,
+    normal,
+    read_source,
+    sources,
+)
+from hilum.errors import GATE_SHUT, PluginError, UsageError, unknown
 from hilum.hookspecs import HOOKS, PROJECT
-from hilum.settings import KernelSettings, PluginSettings, sections_of
+from hilum.plugin_objects import as_plugin, check_file, is_file, load_file, names_in
+from hilum.settings import KernelSettings, PluginSettings, sections_of, use_environment
 
 
 class Table(hilum_hooks.Table):
-    """The hooks of a kernel or of a session."""
+    """The hooks of a kernel or of a session.
+
+    Args:
+        environ: The environment of the kernel, which its plugins see.
+        lacking: Required distributions that are not there.
+    """
 
     error, project = PluginError, PROJECT
 
-    def refusal(self) -> str:
-        """Why no call may run, empty if calls may run: a plugin that guards them is gone."""
-        for plugin, reason in ((name, why) for gone in self.closed.values() for name, why in gone.items()):
-            off = f"The plugin {plugin} guards tool calls and is off ({reason}). No call runs until it works again or"
-            return f"{off} the user takes it out by name: plugins.block = [{plugin!r}]."
+    environ: Mapping[str, str] = os.environ
+    lacking: tuple[str, ...] = ()
+
+    def around(self) -> AbstractContextManager[object]:
+        """Have an implementation see the kernel's environment."""
+        return use_environment(self.environ)
+
+    def copy(self, report: Callable[[Fault], None]) -> Table:
+        """Return a table with the same implementations, for more to be added to."""
+        table = super().copy(report)
+        table.environ, table.lacking = self.environ, self.lacking
+        return table
+
+    def refusal(self, gate: str = "") -> str:
+        """Return why no call may run, empty if calls may run: a plugin that guards them is not in working order.
+
+        Args:
+            gate: The only gate that counts; all by default.
+        """
+        for name in self.lacking:
+            return (
+                f"The distribution {name!r} is required and not installed. No call runs until the user installs it, or "
+                "changes the setting `required`."
+            )
+        gates = (gate, ALL_GATES) if gate else tuple(self.closed)
+        for plugin, reason in ((name, why) for gate in gates for name, why in self.closed.get(gate, {}).items()):
+            return (
+                f"The plugin {plugin!r} {GATE_SHUT} ({reason}). No call runs until it works again, "
+                f"or until the user blocks it by name: plugins.block = [{plugin!r}] in settings.toml, or --no-plugin {plugin}."
+            )
         return ""
 
 
@@ -40,11 +84,16 @@ class Plugin(msgspec.Struct, eq=False):
     """A plugin and how it is doing.
 
     Attributes:
-        name: Its entry-point name, or the name of the object it was passed as.
+        name: Its entry-point name, or the name of the object or file it was passed as.
         module: The module or object, ``None`` unless loaded.
         state: ``ready``, ``blocked`` (by a setting), ``failed`` (did not load) or ``off`` (failed while running).
-        error: Why it failed or is off.
+        error: Why it is blocked, failed or off.
         seconds: Time its import took.
+        point: Its entry point, if it is installed.
+        path: Its file, if it is one.
+        project: Whether the file is of the project.
+        replaces: Names of tools of other plugins that its own take the place of.
+        hook: Where it failed.
     """
 
     name: str
@@ -53,6 +102,19 @@ class Plugin(msgspec.Struct, eq=False):
     error: str = ""
     seconds: float = 0.0
     point: EntryPoint | None = None
+    path: str = ""
+    project: bool = False
+    replaces: tuple[str, ...] = ()
+    hook: str = "load"
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, for a sentence about it."""
+        if self.point is not None:
+            return f"the distribution {self.point.distribution} {self.point.version}"
+        if self.path:
+            return f"the file {self.path}"
+        return f"the {'module' if isinstance(self.module, ModuleType) else 'object'} {self.name}"
 
 
 class Host:
@@ -61,72 +123,175 @@ class Host:
     Args:
         report: Called with each fault.
         observers: See ``Table``.
+        environ: The environment that plugins see.
     """
 
-    def __init__(self, report: Callable[[Fault], None], observers: list[Observer]) -> None:
+    def __init__(
+        self, report: Callable[[Fault], None], observers: list[Observer], environ: Mapping[str, str] = os.environ
+    ) -> None:
         self.plugins: dict[str, Plugin] = {}
         self.specs: dict[str, Spec] = dict(HOOKS)
-        self.table = Table(report, self.specs, observers)
+        self.table = Table(report, self.specs, observers, environ=environ)
+        self.clashes: list[str] = []
         self._manager = hilum_hooks.Manager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
 
-    def find(self, wanted: Sequence[object] | None, chosen: PluginSettings, without: Sequence[str] = ()) -> None:
+    # --- which plugins there are ----------------------------------------------------------------------------------------
+
+    def find(
+        self,
+        wanted: Sequence[object] | None,
+        chosen: PluginSettings,
+        without: Sequence[str] = (),
+        extra: Sequence[object] = (),
+        project_files: Sequence[str] = (),
+    ) -> None:
         """Decide which plugins there are, importing nothing.
 
         Args:
-            wanted: Names and objects; ``None`` for all that are installed.
+            wanted: Names, files and objects; ``None`` for all that are installed.
             chosen: What the settings allow, block and put first.
-            without: Further names to block; unlike those of the settings they must be installed.
+            without: Further names to block; unlike those of the settings they must be there.
+            extra: Names, files and objects beside ``wanted``.
+            project_files: Files of the project, which are trusted.
 
         Raises:
-            UsageError: A name is not installed.
+            UsageError: A name is not installed, a file is not there, or an object cannot be a plugin.
         """
-        installed = self._installed = entry_points("hilum")
-        names = {normal(name): name for name in installed}
-        asked = list(installed) if wanted is None else [name for name in wanted if isinstance(name, str)]
+        given = [*(wanted or ()), *extra]
+        installed = all_entry_points("hilum")
+        self._installed = {point.name for points in installed.values() for point in points}
+        asked = [*installed] if wanted is None else []
+        asked += [thing for thing in given if isinstance(thing, str) and not is_file(thing)]
         # A name in `block` may be of a plugin that has been uninstalled since: nothing to complain of.
-        for name in (*asked, *(chosen.allow or ()), *chosen.order, *without):
-            if normal(name) not in names:
-                raise unknown("plugin", name, installed)
+        for name in (*asked, *(chosen.allow or ()), *chosen.order):
+            if normal(name) not in installed:
+                raise unknown("plugin", name, self._installed)
         first = [*map(normal, chosen.order)]
-        for name in sorted(map(normal, asked), key=lambda name: first.index(name) if name in first else len(first)):
-            self.plugins[names[name]] = Plugin(names[name], point=installed[names[name]])
-        for thing in wanted or ():
-            if not isinstance(thing, str):
-                name = getattr(thing, "__name__", type(thing).__name__).rpartition(".")[2]
-                self.plugins[name] = Plugin(name, thing)
-        blocked = {*map(normal, (*chosen.block, *without))}
-        allowed = names.keys() if chosen.allow is None else {*map(normal, chosen.allow)}
+        names = dict.fromkeys(map(normal, asked))
+        for name in sorted(names, key=lambda name: first.index(name) if name in first else len(first)):
+            self._add_installed(installed[name])
+        for name, plugin in [*self.plugins.items()]:
+            if normal(name) not in first and plugin.point and plugin.point.distribution.lower() not in STANDARD:
+                self.plugins[name] = self.plugins.pop(name)  # behind those of hilum itself
+        for thing in given:
+            if is_file(thing):
+                self._add_file(check_file(thing))  # type: ignore[arg-type]
+            elif not isinstance(thing, str):
+                name, module = as_plugin(thing)
+                self._add_given(Plugin(name, module))
+        for path in project_files:
+            self._add_file(path, project=True)
+        self._block(chosen, without)
+
+    def _add_installed(self, points: list[EntryPoint]) -> None:
+        plugin = Plugin(points[0].name, point=points[0])
+        if len(points) > 1:
+            plugin.state, plugin.error = "failed", clash("plugin", points)
+        self.plugins[plugin.name] = plugin
+
+    def _add_file(self, path: str, project: bool = False) -> None:
+        name = os.path.basename(path).removesuffix(".py")
+        self._add_given(Plugin(name, path=path, project=project))
+
+    def _add_given(self, plugin: Plugin) -> None:
+        """Add a plugin that is no installed one. Of several with one name each counts; none takes an installed one's name."""
+        taken = {normal(name): other for name, other in self.plugins.items()}
+        if any(other.point is None and _same(other, plugin) for other in self.plugins.values()):
+            return
+        other = taken.get(normal(plugin.name))
+        if other is not None and (other.point is not None or plugin.project or other.project):
+            problem = f"The plugin {other.name!r} of {other.origin} and {plugin.origin} have one name."
+            raise UsageError(problem, hint="Rename one of them, or leave one out.")
+        name, number = plugin.name, 1
+        while normal(plugin.name) in taken:
+            number += 1
+            plugin.name = f"{name}-{number}"
+        self.plugins[plugin.name] = plugin
+
+    def _block(self, chosen: PluginSettings, without: Sequence[str]) -> None:
+        """Block what the settings and the caller leave out; whatever clashes and is not blocked is a mistake."""
+        there = {normal(name) for name in (*self._installed, *self.plugins)}
+        for name in without:
+            if normal(name) not in there:
+                raise unknown("plugin", name, {*self._installed, *self.plugins})
+        blocked = self._blocked = {*map(normal, (*chosen.block, *without))}
+        allowed = there if chosen.allow is None else {*map(normal, chosen.allow)}
         for plugin in self.plugins.values():
-            if normal(plugin.name) in blocked or (plugin.point and normal(plugin.name) not in allowed):
+            name = normal(plugin.name)
+            if name in blocked or ((plugin.point or plugin.project) and name not in allowed):
                 plugin.state, plugin.error = "blocked", "by the settings"
+            elif plugin.state == "failed":
+                self.clashes.append(plugin.error)
+
+    # --- loading ----------------------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Import and register every plugin: all specifications first, then implementations."""
+        """Import and register every plugin: all specifications first, then implementations.
+
+        Raises:
+            PluginError: An object that was passed as a plugin does not fit.
+        """
+        self._guarding = entry_points(GATES) if self._ready() else {}
         for plugin in self._ready():
             with self._isolated(plugin):
                 began = time.perf_counter()
                 if plugin.point is not None:
                     plugin.module = plugin.point.load()
+                elif plugin.path:
+                    plugin.module = load_file(plugin.path)
                 plugin.seconds = time.perf_counter() - began
                 self._add_specs(plugin)
         for index, plugin in enumerate(self._ready()):
             with self._isolated(plugin):
-                self.table.add(plugin.module, plugin.name, index)
+                self.table.declare(plugin.name, names_in(plugin.module, "gates"))
+                plugin.replaces = names_in(plugin.module, "replaces")
+                has_hooks = self.table.add(plugin.module, plugin.name, index)
+                self._check(plugin, has_hooks)
                 self._manager.register(plugin.module, name=plugin.name)
+
+    def _check(self, plugin: Plugin, has_hooks: bool) -> None:
+        if not isinstance(plugin.module, ModuleType) and not has_hooks:
+            hint = "Mark its methods with @hookimpl; they have the names of hooks."
+            raise PluginError(f"{type(plugin.module).__name__} implements no hook.", hint=hint)
+        if self._in_metadata(plugin) and not self.table.gates.get(plugin.name):
+            hint = 'Write in its module: gates = ("…",).'
+            raise PluginError(f"Its distribution says that it has gates ({GATES}), and it declares none.", hint=hint)
+
+    def _in_metadata(self, plugin: Plugin) -> bool:
+        return plugin.point is not None and plugin.point.name in self._guarding
+
+    def _guards(self, plugin: Plugin) -> bool:
+        """Return whether a plugin that cannot be imported may have gates: by its metadata, or because its source names one."""
+        if self._in_metadata(plugin):
+            return True
+        gates = [name for name, spec in self.specs.items() if spec.guards]
+        files = [plugin.path] if plugin.path else sources(plugin.point.target) if plugin.point else ()
+        return any(mentions(read_source(file), gates) for file in files)
 
     @contextmanager
     def _isolated(self, plugin: Plugin) -> Iterator[None]:
-        """Whatever error comes of loading a plugin is written down, and the next one loads."""
+        """Whatever error comes of loading a plugin is written down, its gates are closed, and the next one loads."""
         try:
             yield
-        except FAULTS as error:
-            fault = Fault(plugin.name, "load", error)
-            plugin.state, plugin.error = "failed", str(fault)
+        except BaseException as error:
+            failure, rest = split_failure(error)
+            if isinstance(error, trio.Cancelled):  # nothing here has a checkpoint at which it could be cancelled
+                failure, rest = RuntimeError("It raised trio.Cancelled, and nothing had been cancelled."), None
+            if failure is None or rest is not None:
+                raise
+            fault = Fault(plugin.name, "load", failure, switched_off=True)
             self.table.forget(plugin.name)
-            self.table.report(fault)
+            if plugin.point is None and not plugin.path:  # the caller's own code: an error where it is passed
+                hint = failure.hint if isinstance(failure, PluginError) else ""
+                text = failure.message if isinstance(failure, PluginError) else str(fault)
+                raise PluginError(f"The plugin {plugin.name!r} does not fit: {text}", hint=hint) from failure
+            if not self.table.gates.get(plugin.name) and self._guards(plugin):
+                self.table.declare(plugin.name, [ALL_GATES])
+            self._mark(plugin, "failed", fault, _reason(fault))
             if plugin.point is not None:
                 sys.modules.pop(plugin.point.target.partition(":")[0], None)
+            self.table.report(fault)
 
     def _ready(self) -> list[Plugin]:
         return [plugin for plugin in self.plugins.values() if plugin.state == "ready"]
@@ -145,24 +310,49 @@ class Host:
             self._manager.add_hookspecs(plugin.module)
             self.specs.update(own)
 
-    def require(self, required: Iterable[str]) -> None:
-        """Close the gate for plugins that must be there and are not."""
-        self.table.required.update(required)
-        for name in self.table.required:
-            plugin = self.plugins.get(name)
-            if plugin is None or plugin.state in ("failed", "off"):
-                reason = (plugin.error if plugin else "") or "required, and not installed"
-                self.table.closed.setdefault("", {})[name] = reason
+    # --- how they are doing -------------------------------------------------------------------------------------------------
 
-    def fail(self, plugin: str, error: str) -> None:
+    def require(self, required: Iterable[str]) -> None:
+        """Have no call run without distributions that must be there.
+
+        Args:
+            required: Names of distributions; ``guard`` is short for ``hilum-guard``. Objects and files do not count.
+        """
+        for name in required:
+            provided = [p for p in self.plugins.values() if p.point and normal(p.point.distribution) == normal(name)]
+            for plugin in provided:
+                if plugin.state != "blocked":
+                    self.table.declare(plugin.name, [ALL_GATES])
+                if plugin.state in ("failed", "off"):
+                    self.table.close(plugin.name, plugin.error)
+            if not provided and normal(name) not in self._blocked:
+                self.table.lacking = (*self.table.lacking, name)
+
+    def fail(self, plugin: str, fault: Fault) -> None:
         """Mark a plugin as off and take its hooks out."""
-        self.table.remove(plugin, error)
-        self.plugins[plugin].state, self.plugins[plugin].error = "off", error
+        self.table.forget(plugin)
+        self._mark(self.plugins[plugin], "off", fault, _reason(fault))
+
+    def _mark(self, plugin: Plugin, state: Literal["failed", "off"], fault: Fault, reason: str) -> None:
+        plugin.state, plugin.error, plugin.hook = state, reason, fault.hook
+        self.table.close(plugin.name, reason)
 
     def absent(self) -> set[str]:
-        """Names of plugins that are installed and not loaded: their settings are nobody's to check."""
+        """Return names of plugins that are installed and not loaded: their settings are nobody's to check."""
         return {*self._installed, *self.plugins} - {plugin.name for plugin in self._ready()}
 
     def sections(self) -> list[type]:
-        """The settings sections of the kernel and of the loaded plugins."""
+        """Return the settings sections of the kernel and of the loaded plugins."""
         return [KernelSettings, *(section for plugin in self._ready() for section in sections_of(plugin.module))]
+
+
+def _same(one: Plugin, other: Plugin) -> bool:
+    return one.module is other.module and one.path == other.path
+
+
+def _reason(fault: Fault) -> str:
+    """Return what failed; of a syntax error with file and line."""
+    error = hilum_hooks.single(fault.error)
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"SyntaxError: {error.msg}, {error.filename}, line {error.lineno}"
+    return str(fault)

@@ -11,12 +11,23 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from hilum_hooks import FAULTS, Fault
+from hilum_hooks import Fault, is_failure
 from hilum_tokens import NOTHING, Size, join, opaque, weigh
 
 from hilum.events import LayersSealed, RoundEnded
-from hilum.late import PAIR
-from hilum.messages import AssistantMessage, Image, Layer, Message, ToolMessage, ToolSpec, UserMessage
+from hilum.late import PAIR, pair_specs
+from hilum.messages import (
+    AssistantMessage,
+    Image,
+    Layer,
+    Message,
+    NoteMessage,
+    Text,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+    escape_notes,
+)
 from hilum.models import Model, Request
 
 if TYPE_CHECKING:
@@ -52,10 +63,26 @@ def pieces(agent: Agent, model: Model) -> Pieces:
         known.head = wire.head(sealed.layers, sealed.tools)
         known.head_size = weigh(known.head)
     for message in conversation.messages[len(known.messages) :]:
-        known.messages.append(wire.message(message))
+        known.messages.append(wire.message(_without_forged_notes(message)))
         known.sizes.append(_size(known.messages[-1], message))
         known.size = join(known.size, known.sizes[-1])
     return known
+
+
+def _without_forged_notes(message: Message) -> Message:
+    """Return a message as it is sent: whatever came from outside the program holds no tag of a note."""
+    if isinstance(message, UserMessage):
+        return UserMessage(_escape_parts(message.parts))
+    if isinstance(message, ToolMessage):
+        results = [msgspec.structs.replace(result, parts=_escape_parts(result.parts)) for result in message.results]
+        return ToolMessage(tuple(results))
+    if isinstance(message, NoteMessage):  # a note that quotes data holds no other note
+        return NoteMessage(escape_notes(message.text))
+    return message
+
+
+def _escape_parts(parts: Iterable[Text | Image]) -> tuple[Text | Image, ...]:
+    return tuple(Text(escape_notes(part.text), part.source) if isinstance(part, Text) else part for part in parts)
 
 
 def _size(piece: bytes, message: Message) -> Size:
@@ -81,21 +108,33 @@ async def layers(agent: Agent) -> list[Layer]:
         if not isinstance(value, Fault):
             agent.good_layers[plugin] = (value,) if isinstance(value, Layer) else tuple(value)
         found += agent.good_layers.get(plugin, ())
+    # A layer may quote a file or a server: no more than any other data can it hold a note.
+    found = [msgspec.structs.replace(layer, text=escape_notes(layer.text)) for layer in found]
     return sorted(found, key=lambda layer: layer.rank)
 
 
 def specs(agent: Agent) -> list[ToolSpec]:
-    """Describe the tools of the agent's list. A tool that cannot be described is taken out of the session."""
-    found = []
+    """Return the agent's tool list as a model sees it. A tool that cannot be described is taken out of the session.
+
+    Deferred tools are not in it. ``find_tools`` names them, and they are reached through it and ``call_tool``.
+    """
+    listed, deferred = [], []
     for tool in agent.tools():
         try:
-            found += [] if tool.late else [tool.spec]
-        except FAULTS as error:
+            if tool.is_deferred(agent):
+                # Tools of other systems come and go, and would change the list with them; their plugin names them in a layer.
+                if tool.schema is None:
+                    deferred.append(tool.name)
+            else:
+                listed.append(tool.spec)
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             agent.session.hooks.report(Fault(tool.plugin, f"tool {tool.name}", error))
             del agent.session.tools[tool.name]
-    if agent.session.expects_tools:
-        found += [tool.spec for tool in PAIR.values()]
-    return found
+    if deferred or agent.session.expects_tools:
+        listed += pair_specs(deferred)
+    return listed
 
 
 async def seal(agent: Agent, cause: Literal["run", "trim", "mode", "model"], model: str) -> LayersSealed:
@@ -125,12 +164,25 @@ async def round_end(agent: Agent, notes: list[str], objected: bool = False) -> R
     for layer in changed:
         now_reads = f"now reads:\n{layer.text}" if layer.text else "no longer holds."
         notes.append(f"Your instructions changed. The part {layer.name!r} {now_reads}")
-    names = frozenset(spec.name for spec in specs(agent))
-    if gone := sorted(conversation.tools - names):
-        notes.append(f"No longer available, do not call: {', '.join(gone)}.")
-    if new := sorted(names - conversation.tools):
-        late = agent.session.expects_tools
-        how = "Reach them through find_tools and call_tool" if late else "They come with the next prompt"
-        notes.append(f"New tools: {', '.join(new)}. {how}.")
-    tools = tuple(sorted(names)) if gone or new else None
+    available = {spec.name: spec for spec in specs(agent)}
+    usable = {tool.name for tool in agent.tools()}
+    gone = sorted(conversation.tools - available.keys())
+    # A tool that is deferred again can still be reached: there is nothing to withdraw.
+    if lost := [name for name in gone if name not in usable and name not in PAIR]:
+        notes.append(f"No longer available, do not call: {', '.join(lost)}.")
+    new = sorted(available.keys() - conversation.tools)
+    if told_of := [name for name in new if name not in PAIR]:
+        if PAIR.keys() & {spec.name for spec in sealed.tools}:
+            signatures = "; ".join(_signature(available[name]) for name in told_of)
+            notes.append(f"New tools, to be called through call_tool: {signatures}.")
+        else:
+            notes.append(f"New tools: {', '.join(told_of)}. They come with the next prompt.")
+    tools = tuple(sorted(available)) if gone or new else None
     return RoundEnded(notes=tuple(notes), layers=tuple(changed), tools=tools, objected=objected)
+
+
+def _signature(spec: ToolSpec) -> str:
+    """Return a tool's name with its parameters, those that may be left out marked with ``?``."""
+    required = spec.parameters.get("required", ())
+    names = [name if name in required else f"{name}?" for name in spec.parameters.get("properties", {})]
+    return f"{spec.name}({', '.join(names)})"

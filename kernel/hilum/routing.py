@@ -11,19 +11,41 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
-from hilum_hooks import FAULTS
+from hilum_hooks import is_failure
 
+from hilum.arguments import safe_answer, safe_id
 from hilum.errors import HilumError, ModelError, UsageError, unknown
 from hilum.events import ModelAnswered, ModelFailed, ModelStarted
 from hilum.messages import AssistantMessage, ToolCall
-from hilum.models import CallChunk, Done, Model, Provider, Request, TextChunk, ThinkingChunk
+from hilum.models import (
+    CallChunk,
+    Chunk,
+    Done,
+    Model,
+    Provider,
+    Request,
+    TextChunk,
+    ThinkingChunk,
+    read_answer,
+)
 from hilum.prompt import pieces, request
 
 if TYPE_CHECKING:
     from hilum.agents import Agent
 
 # Retries by kind of failure, and the wait before each: the first, doubled each time.
-RETRIES = {"timeout": (1, 2.0), "rate_limit": (1, 30.0), "server": (3, 0.5), "broken": (3, 0.5), "connect": (3, 0.5)}
+RETRIES = {
+    "timeout": (1, 2.0),
+    "rate_limit": (1, 30.0),
+    "server": (3, 0.5),
+    "broken": (3, 0.5),
+    "connect": (3, 0.5),
+    "protocol": (1, 0.0),
+    # These fail again at once, or cost as much again: only another model helps.
+    "quota": (0, 0.0),
+    "runaway": (0, 0.0),
+    "too_slow": (0, 0.0),
+}
 LONGEST_WAIT = 120.0
 
 
@@ -50,6 +72,10 @@ class Router(msgspec.Struct, eq=False):
         self.providers[provider.name] = provider
         self._models.clear()
 
+    def forget(self, name: str) -> None:
+        """Have the provider make a model anew when it is needed next."""
+        self._models.pop(self.resolve(name), None)
+
     def resolve(self, name: str) -> str:
         """Give the model name a role stands for; any other name as it is. ``fast`` and ``summarize`` fall back to default."""
         if name in self.roles:
@@ -74,7 +100,9 @@ class Router(msgspec.Struct, eq=False):
                 self._models[name] = self.providers[provider].model(rest)
             except HilumError:
                 raise
-            except FAULTS as error:
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 text = f"The provider {provider} failed: {type(error).__name__}: {error}."
                 raise UsageError(text, code="E_PLUGIN", hint="Choose another model.") from error
         return self._models[name]
@@ -91,7 +119,9 @@ class Router(msgspec.Struct, eq=False):
         for provider in self.providers.values():
             try:
                 suggested = await provider.suggest()
-            except FAULTS as error:
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 trouble.append(f"{provider.name}: {error.message if isinstance(error, HilumError) else repr(error)}")
                 continue
             if suggested:
@@ -141,7 +171,9 @@ async def attempt(agent: Agent) -> ModelFailed | None:
         expected = agent.conversation.gauge(name).total(size)
         seq = agent.emit(ModelStarted(attempt=number, model=name, turn=run.turn + 1, estimate=expected, size=size))
         done, first = await _listen(agent, model, sent, seq)
-    except FAULTS as error:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         return _failed(agent, error, name, number)
     usage = done.usage
     if usage.cost is None and model.info.price is not None:
@@ -152,27 +184,25 @@ async def attempt(agent: Agent) -> ModelFailed | None:
 
 
 async def _listen(agent: Agent, model: Model, request: Request, seq: int) -> tuple[Done, float]:
-    """Read the stream to its end, showing what comes. Silence longer than the limit ends it."""
-    session, silence = agent.session, agent.session.options.silence
-    began, first = trio.current_time(), 0.0
-    with trio.move_on_after(silence) as patience:
-        async with model.stream(request) as chunks:
-            async for chunk in chunks:
-                patience.deadline = trio.current_time() + silence
-                if isinstance(chunk, Done):
-                    return chunk, first
-                first = first or trio.current_time() - began
-                match chunk:
-                    case TextChunk(text):
-                        session.delta(seq, agent, "text", text)
-                    case ThinkingChunk(text):
-                        session.delta(seq, agent, "thinking", text)
-                    case CallChunk(call_id, _, arguments):
-                        session.delta(seq, agent, "arguments", arguments, call_id)
-    if patience.cancelled_caught:
-        hint = "Check the network and the provider's status."
-        raise ModelError(f"{model.info.name} sent nothing for {silence:g} seconds.", kind="timeout", hint=hint)
-    raise ModelError(f"The stream of {model.info.name} broke off before the answer was complete.", kind="broken")
+    """Read the answer to its end, showing what comes; return it and the seconds until its first chunk."""
+    session = agent.session
+    began = trio.current_time()
+    first = 0.0
+
+    def show(chunk: Chunk) -> None:
+        nonlocal first
+        first = first or trio.current_time() - began
+        match chunk:
+            case TextChunk(text):
+                session.delta(seq, agent, "text", text)
+            case ThinkingChunk(text):
+                session.delta(seq, agent, "thinking", text)
+            case CallChunk(call_id, _, arguments):
+                session.delta(seq, agent, "arguments", arguments, safe_id(call_id))
+
+    options = session.options
+    done = await read_answer(model, request, silence=options.silence, longest=options.answer_timeout, show=show)
+    return done, first
 
 
 def _failed(agent: Agent, error: BaseException, name: str, number: int) -> ModelFailed:
@@ -180,12 +210,32 @@ def _failed(agent: Agent, error: BaseException, name: str, number: int) -> Model
     if not isinstance(error, HilumError):
         error = ModelError(f"The gateway of {name} failed: {type(error).__name__}: {error}.", kind="gateway")
     kind = error.kind if isinstance(error, ModelError) else "request"
+    asked = getattr(error, "retry_after", None)
+    decision = _decide(agent, kind, asked, name)
+    hints = [error.hint, decision.pop("hint", "")]
+    if kind == "rate_limit" and asked is not None and asked > LONGEST_WAIT:
+        hints.append(f"The provider asks to wait {_duration(asked)}: try again then, or choose another model.")
     failed = ModelFailed(
-        attempt=number, model=name, kind=kind, code=error.code, message=error.message, hint=error.hint,
-        **_decide(agent, kind, getattr(error, "retry_after", None), name),
-    )  # fmt: skip
+        attempt=number,
+        model=name,
+        kind=kind,
+        code=error.code,
+        message=error.message,
+        hint=" ".join(filter(None, hints)),
+        **decision,
+    )
     agent.emit(failed)
+    if kind == "protocol":
+        agent.session.kernel.router.forget(name)
     return failed
+
+
+def _duration(seconds: float) -> str:
+    """Write a time to wait as people say it."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [(hours, "h"), (minutes, "min"), (0 if hours else rest, "s")]
+    return " ".join(f"{count} {unit}" for count, unit in parts if count)
 
 
 def _decide(agent: Agent, kind: str, asked: float | None, name: str) -> dict[str, Any]:
@@ -198,28 +248,47 @@ def _decide(agent: Agent, kind: str, asked: float | None, name: str) -> dict[str
         name: The model that failed.
 
     Returns:
-        ``action``, and where it needs them ``wait`` and ``next``, of ``ModelFailed``.
+        ``action``, and where it needs them ``wait``, ``next`` and ``hint``, of ``ModelFailed``.
     """
     before = agent.run.failures.get(kind, 0)
     if kind == "too_long" and not before:
         return {"action": "trim"}
-    if kind in RETRIES:
-        most, first = RETRIES[kind]
-        wait = first * 2**before if asked is None else asked
-        if before < most and wait <= LONGEST_WAIT:
-            return {"action": "retry", "wait": wait}
-        chain = agent.session.kernel.router.chain(agent)
-        if name in chain[:-1]:
-            return {"action": "fallback", "next": chain[chain.index(name) + 1]}
-    return {"action": "give_up"}
+    if kind not in RETRIES:
+        return {"action": "give_up"}
+    most, first = RETRIES[kind]
+    wait = first * 2**before if asked is None else asked
+    if before < most and wait <= LONGEST_WAIT:
+        return {"action": "retry", "wait": wait}
+    return _fall_back(agent, name)
+
+
+def _fall_back(agent: Agent, name: str) -> dict[str, Any]:
+    """Find the next model of the fallback list that there is; say which are missing."""
+    router = agent.session.kernel.router
+    chain = router.chain(agent)
+    missing = []
+    for other in chain[chain.index(name) + 1 :] if name in chain else ():
+        try:
+            router.model(other)
+        except HilumError as error:
+            missing.append(f"The fallback {other} cannot be used: {error.message}")
+            continue
+        return {"action": "fallback", "next": other, "hint": " ".join(missing)}
+    return {"action": "give_up", "hint": " ".join(missing)}
 
 
 def _tidy(message: AssistantMessage, name: str) -> AssistantMessage:
-    """Name the model, and give calls ids that are unique in the answer (some servers repeat or omit them)."""
+    """Name the model, and give calls ids that are unique in the answer (some servers repeat or omit them).
+
+    What nobody could read back from the log is taken out first.
+    """
+    message = safe_answer(message)
     parts, seen = list(message.parts), set()
     for index, part in enumerate(parts):
         if isinstance(part, ToolCall):
-            identity = part.id if part.id and part.id not in seen else f"{part.id or 'call'}-{index}"
+            identity = part.id or f"call-{index}"
+            while identity in seen:
+                identity += f"-{index}"
             seen.add(identity)
             parts[index] = msgspec.structs.replace(part, id=identity)
     return msgspec.structs.replace(message, parts=tuple(parts), model=name)

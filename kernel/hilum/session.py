@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,8 +24,9 @@ from hilum.journal import Journal, Reader
 from hilum.loop import drive, give_up, trim_at_rest
 from hilum.messages import Message, writable
 from hilum.processes import Command, Processes
-from hilum.settings import KernelSettings, Settings
-from hilum.store import Log, SessionInfo
+from hilum.repetition import may_have_changed
+from hilum.settings import KernelSettings, Settings, use_environment
+from hilum.store import Log, SessionInfo, spell_folder
 from hilum.tools import Tool, injected
 from hilum.underway import Underway
 from hilum.workspace import Workspace
@@ -46,6 +47,7 @@ class Run(msgspec.Struct, eq=False):
         state: What the face knew of the user's workspace when it was prompted.
         reply: Set when the prompt was a command that is done; no agent ran.
         result: How it ended, ``None`` while it runs.
+        after: Sequence number of the last event before its prompt, or before it was resumed.
     """
 
     id: str
@@ -55,6 +57,7 @@ class Run(msgspec.Struct, eq=False):
     reply: str | None = None
     result: ev.RunEnded | None = None
     error: HilumError | None = None
+    after: int = 0
     _over: trio.Event = msgspec.field(default_factory=trio.Event)
 
     async def wait(self) -> ev.RunEnded:
@@ -68,6 +71,19 @@ class Run(msgspec.Struct, eq=False):
             raise self.error
         assert self.result is not None
         return self.result
+
+    async def events(self, *, deltas: bool = False) -> AsyncIterator[ev.AnyEvent | ev.Delta]:
+        """Read what happens from the prompt of this run on, other agents' events included, until the run has ended.
+
+        Args:
+            deltas: Also give text and tool output while it comes.
+        """
+        if not self.id:  # the prompt was a command
+            return
+        async for item in self.session.events(self.after, deltas=deltas):
+            yield item
+            if isinstance(item, ev.RunEnded) and item.run == self.id:
+                return
 
     def stop(self) -> None:
         """End the run at once, with everything it started; other prompts of its agent wait for their turn as before."""
@@ -87,12 +103,14 @@ class Session:
         id: The session's id.
         kernel: The kernel it belongs to.
         workspace: The folder it works in.
-        kind: ``main``, ``shared`` or ``headless`` (nobody is there to ask).
+        kind: ``main``, ``shared`` or ``headless``. Rules may hold for some kinds only.
+        attended: Whether somebody is there to answer approvals and questions.
         agents: Its agents by name; ``main`` is always there.
         runs: The runs that have not ended, by id.
         modes: The modes there are.
         processes: The only way to start a process.
         expects_tools: Set by a plugin whose tools may come late: ``find_tools`` and ``call_tool`` join the tool list.
+        began_at: Sequence number of the last event that was there when it was opened: 0 for a new session.
         coming: Set by such a plugin while tools are on their way: ``find_tools`` waits for it, for 30 seconds at most.
         journal: Its event log and who reads it.
         halves: The plugins' halves.
@@ -100,15 +118,18 @@ class Session:
         underway: Calls that run, files that are written, approvals that wait.
     """
 
-    def __init__(
-        self, kernel: Kernel, log: Log, info: SessionInfo, root: Path, settings: Settings, halves: trio.Nursery
-    ) -> None:
+    work: trio.Nursery
+
+    def __init__(self, kernel: Kernel, log: Log, info: SessionInfo, root: Path, settings: Settings) -> None:
         self.id, self.kernel, self.kind, self.options = info.id, kernel, info.kind, settings.get(KernelSettings)
+        self.attended = info.kind != "headless"
         self.workspace = Workspace(root, self.options.extra_roots)
         self._settings, self.journal, self.underway = settings, Journal(log), Underway(self.workspace)
-        self.work, self.halves = halves, Halves(self, halves)
+        self.halves = Halves(self)
+        self.discarded = False
+        self.began_at = self.journal.last
         self.hooks = self.halves.hooks
-        self.processes = Processes(kernel.warden, self._wrap, str(root))
+        self.processes = Processes(kernel.warden, self._wrap, str(root), kernel.environ)
         self.modes: dict[str, Mode] = {"agent": Mode("agent")}
         self.model, self.approve, self._mode = self.options.model, self.options.approve, self.options.mode
         self.agents, self.runs = dict[str, Agent](), dict[str, Run]()
@@ -136,7 +157,7 @@ class Session:
         if agent is not None:
             ev.encode(event)  # what cannot be written must not be folded either
             before = agent.conversation.state
-            agent.conversation.apply(event)
+            self._fold(event, agent)
             if (state := agent.conversation.state) != before:
                 events.append(ev.StateChanged(seq=seq + 1, at=event.at, state=state, previous=before, **whose))
         self.journal.append(events)
@@ -148,10 +169,21 @@ class Session:
             self.runs.pop(event.run).finish(event)
         return seq
 
+    def _fold(self, event: ev.Event, agent: Agent) -> None:
+        """Fold an event of an agent's into its state; what it may have changed, all other agents take note of."""
+        started = None
+        if isinstance(event, ev.CallDone) and agent.conversation.run is not None:
+            started = agent.run.calls[event.result.call_id].started
+        agent.conversation.apply(event)
+        if started is not None and may_have_changed(started, event.result.code):  # type: ignore[attr-defined]
+            for other in self.agents.values():
+                if other is not agent:
+                    other.conversation.failures.clear()
+
     def delta(self, seq: int, agent: Agent, kind: str, text: str, call_id: str = "") -> None:
         """Show a piece of output that belongs to the event ``seq``. It is not stored."""
         run = agent.conversation.run
-        self.journal.delta((seq, kind, call_id), agent.name, run.id if run else "", text)
+        self.journal.delta((seq, kind, call_id), agent.name, run.id if run else "", writable(text))
 
     def events(self, after: int = 0, *, deltas: bool = False) -> Reader:
         """Read the session's events in order, from any point on, until it closes.
@@ -196,7 +228,7 @@ class Session:
         if actor.conversation.phase != "idle" and agent not in self._working:
             give_up(actor, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
         identity = os.urandom(6).hex()
-        run = self.runs[identity] = Run(identity, agent, self, state or {})
+        run = self.runs[identity] = Run(identity, agent, self, state or {}, after=self.journal.last)
         self.emit(ev.PromptQueued(text=text), actor, identity)
         self._start(actor)
         return run
@@ -220,11 +252,41 @@ class Session:
         """
         resumed = []
         for agent in self.agents.values():
-            new = [Run(run, agent.name, self) for run in agent.conversation.pending if run not in self.runs]
+            after = self.journal.last
+            new = [
+                Run(run, agent.name, self, after=after) for run in agent.conversation.pending if run not in self.runs
+            ]
             self.runs |= {run.id: run for run in new}
             resumed += new
             self._start(agent)
         return resumed
+
+    async def retry(self, agent: str = "main") -> Run:
+        """Continue where the agent's last run ended without being done: finished calls are not run again.
+
+        Args:
+            agent: Whose run failed for a temporary reason, timed out or was stopped.
+
+        Raises:
+            UsageError: There is no such agent or model, or its last run is done.
+        """
+        if self.journal.broken is not None:
+            raise self.journal.broken
+        if agent not in self.agents:
+            raise unknown("agent", agent, self.agents)
+        actor = self.agents[agent]
+        if not actor.conversation.retryable:
+            hint = "Send a prompt to continue the conversation."
+            raise UsageError("The last run left nothing that can be tried again.", hint=hint)
+        await self.kernel.router.ready(actor)
+        assert actor.conversation.ended is not None
+        identity = os.urandom(6).hex()
+        run = self.runs[identity] = Run(identity, agent, self)
+        model = self.kernel.router.chain(actor)[0]
+        previous = actor.conversation.ended.run
+        self.emit(ev.RunRetried(previous=previous, model=model, mode=actor.mode.name), actor, identity)
+        self._start(actor)
+        return run
 
     def stop(self, agent: str = "", *, run: str = "") -> None:
         """End what an agent is doing (all agents by default): its run, everything the run started, and waiting prompts.
@@ -276,9 +338,25 @@ class Session:
         Raises:
             UsageError: No such approval is open: it was answered, ran out, or its run ended.
         """
-        agent, answered = self.underway.take(approval)
-        self.emit(ev.ApprovalAnswered(id=approval, accepted=accepted, reason=reason, remember=remember, by=by), agent)  # type: ignore[arg-type]
-        answered.set()
+        opened = self.underway.take(approval)
+        answer = ev.ApprovalAnswered(id=approval, accepted=accepted, reason=reason, remember=remember, by=by)  # type: ignore[arg-type]
+        self.emit(answer, opened.agent)
+        opened.answered.set()
+        opened.first.set()
+
+    def approval_shown(self, approval: str) -> float:
+        """Start the clock of an approval, because the user sees it now. That of the oldest open one runs anyway.
+
+        Args:
+            approval: Its id.
+
+        Returns:
+            When the time to answer is over, in Unix seconds; ``ApprovalShown`` says the same.
+
+        Raises:
+            UsageError: No such approval is open: it was answered, ran out, or its run ended.
+        """
+        return self.underway.show(approval)
 
     def set(self, *, mode: str | None = None, model: str | None = None, approve: str | None = None) -> None:
         """Change what holds from the next turn on.
@@ -299,6 +377,8 @@ class Session:
             self._change(change)
 
     def _change(self, change: ev.SessionChanged) -> None:
+        for agent in self.agents.values():  # what was refused before may be allowed now
+            agent.conversation.failures.clear()
         self._mode, self.approve = change.mode or self._mode, change.approve or self.approve  # type: ignore[assignment]
         if change.model is not None:
             self.model = change.model
@@ -346,6 +426,10 @@ class Session:
 
     async def _work(self, agent: Agent) -> None:
         """Work on the agent's run and its waiting prompts, one after another."""
+        with use_environment(self.kernel.environ):
+            await self._work_off(agent)
+
+    async def _work_off(self, agent: Agent) -> None:
         try:
             while (waits := agent.conversation.pending) or agent.conversation.trim_asked:
                 await (drive(agent) if waits else trim_at_rest(agent))
@@ -393,7 +477,7 @@ class Session:
         """Open the plugins' halves, fold the events known so far, and make the main agent."""
         events = self.journal.read_all()
         if not events:
-            where = str(self.workspace.root)
+            where = spell_folder(self.workspace.root)
             self.emit(ev.SessionOpened(session=self.id, workspace=where, kind=self.kind, version=__version__))
         await self.halves.open()
         for event in events:
@@ -408,7 +492,11 @@ class Session:
         if isinstance(event, ev.SessionChanged):
             self._change(event)
         elif event.agent in self.agents:
-            self.agents[event.agent].conversation.apply(event)
+            self._fold(event, self.agents[event.agent])
+
+    def discard(self) -> None:
+        """Have the session deleted when it closes: nothing ever happened in it."""
+        self.discarded = True
 
     async def close(self) -> None:
         """Close the halves in reverse order, then the log; readers end."""

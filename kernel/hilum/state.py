@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import msgspec
 from hilum_tokens import NOTHING, Gauge, Size
 
 from hilum import events as ev
-from hilum.messages import Message, NoteMessage, Text, ToolCall, ToolMessage, Usage
+from hilum.compaction import compacted, replace_texts
+from hilum.errors import RETRYABLE
+from hilum.messages import AssistantMessage, Message, NoteMessage, ToolCall, ToolMessage, Trim, Usage, UserMessage
+from hilum.repetition import FailureCounts
 
+MAX_PATH = 4096  # characters, as on Linux
 Phase = Literal["idle", "seal", "think", "call", "round", "check"]
-THREE = 3
 
 
 class CallState(msgspec.Struct):
@@ -29,8 +32,40 @@ class CallState(msgspec.Struct):
     began: float | None = None
 
 
+class FinishedCall(msgspec.Struct, frozen=True):
+    """What a run remembers of a call that ended. Whole arguments may be large files.
+
+    Attributes:
+        name: Name of the tool.
+        code: Its failure, empty for success.
+        texts: Those of its arguments that may be paths.
+    """
+
+    name: str
+    code: str
+    texts: dict[str, str]
+
+    @classmethod
+    def of(cls, call: ToolCall, code: str) -> FinishedCall:
+        """Create it from a call and its code."""
+        try:
+            arguments = msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            arguments = {}
+        texts = {key: text for key, text in arguments.items() if isinstance(text, str) and len(text) <= MAX_PATH}
+        return cls(call.name, code, {} if code else texts)
+
+
 class RunState(msgspec.Struct):
-    """The run an agent is on: its turn, its open calls, what it used."""
+    """The run an agent is on: its turn, its open calls, what it used.
+
+    Attributes:
+        continued: How often an answer that was cut off at the output limit was continued.
+        cut: Whether the last answer was cut off there.
+        first_failure: Why the first model failed, where a fallback was asked then.
+        answer: What the model said last; the pieces of an answer that was cut off are joined.
+        finished: The calls that ended.
+    """
 
     id: str
     model: str = ""
@@ -39,6 +74,11 @@ class RunState(msgspec.Struct):
     failures: dict[str, int] = msgspec.field(default_factory=dict)
     failed: ev.ModelFailed | None = None
     objections: int = 0
+    continued: int = 0
+    shortened: bool = False
+    cut: bool = False
+    first_failure: str = ""
+    finished: list[FinishedCall] = msgspec.field(default_factory=list)
     trims: int = 0
     size: Size = NOTHING
     answer: str = ""
@@ -47,33 +87,20 @@ class RunState(msgspec.Struct):
     cause: Literal["run", "trim", "mode", "model"] = "run"
 
 
-class Strikes(msgspec.Struct):
-    """Failures in a row: of one tool with one code, and of one call repeated unchanged."""
-
-    codes: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
-    repeats: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
-
-    def count(self, call: ToolCall, code: str) -> None:
-        """Count the outcome of a call; success clears the tool's strikes."""
-        same = call.name, call.arguments
-        if code:
-            self.repeats[same] += 1
-            self.codes[_strike(call.name, code)] += 1
-        else:
-            del self.repeats[same]
-            self.codes = Counter({strike: count for strike, count in self.codes.items() if strike[0] != call.name})
-
-    def of(self, tool: str, code: str) -> int:
-        """How often in a row this tool failed with this code."""
-        return self.codes[_strike(tool, code)]
-
-    def repeated(self, call: ToolCall) -> int:
-        """How often this very call failed."""
-        return self.repeats[call.name, call.arguments]
+def join_answer(first: str, second: str) -> str:
+    """Join two pieces of an answer; words that the second piece repeats from the end of the first are there once."""
+    for count in range(min(len(first), len(second), 400), 15, -1):
+        if first.endswith(second[:count]):
+            return first + second[count:]
+    return first + second
 
 
-def _strike(tool: str, code: str) -> tuple[str, str]:
-    return tool, "E_BAD_ARGS" if code == "E_UNKNOWN_TOOL" else code  # a name that does not exist is a bad argument too
+def last_request(messages: Sequence[Message]) -> int | None:
+    """Return where the user's last request is, ``None`` where there is none."""
+    for index in reversed(range(len(messages))):
+        if isinstance(messages[index], UserMessage):
+            return index
+    return None
 
 
 class Conversation(msgspec.Struct, eq=False):
@@ -81,18 +108,24 @@ class Conversation(msgspec.Struct, eq=False):
 
     Attributes:
         messages: What was said, oldest first; the prompt is layers plus these.
+        request: Where in them the user's request of the last run is, ``None`` where there is none.
+        shortened: Whether an earlier run had a result that was too large for the window and was shortened.
         epoch: Grows when the past changed (a trim); encoded pieces of an older epoch are void.
         sealed: The prompt's layers and tools as sent, none before the first.
         told: Layers by name as last told at the tail, where they differ from the sealed ones.
         tools: Names of the tools that the model was last told it can reach.
         queue: Prompts that wait, as (run id, text).
+        failures: Calls that failed, or gave the same result, again and again.
         grants: What the user lets run unasked from now on: scopes of approvals, and names of tools.
         stopped: Id of the run that was last asked to stop.
         gauges: By model, what its provider's counts have taught about its tokens.
         trim_asked: Set while somebody waits for a trim.
+        ended: How the last run ended; ``None`` before the first, and while one runs.
     """
 
     messages: list[Message] = msgspec.field(default_factory=list)
+    request: int | None = None
+    shortened: bool = False
     epoch: int = 0
     sealed: ev.LayersSealed = ev.LayersSealed(layers=(), tools=())
     told: dict[str, str] = msgspec.field(default_factory=dict)
@@ -102,11 +135,12 @@ class Conversation(msgspec.Struct, eq=False):
     run: RunState | None = None
     queue: list[tuple[str, str]] = msgspec.field(default_factory=list)
     usage: Usage = Usage()
-    strikes: Strikes = msgspec.field(default_factory=Strikes)
+    failures: FailureCounts = msgspec.field(default_factory=FailureCounts)
     gauges: dict[str, Gauge] = msgspec.field(default_factory=dict)
     trim_asked: ev.TrimAsked | None = None
     grants: set[str] = msgspec.field(default_factory=set)
     stopped: str = ""
+    ended: ev.RunEnded | None = None
 
     def apply(self, event: ev.Event) -> None:
         """Fold one event into the state. The method that is named like the event does it; most events have none."""
@@ -132,6 +166,7 @@ class Conversation(msgspec.Struct, eq=False):
 
     def _agent_started(self, event: ev.AgentStarted, run: RunState | None) -> None:
         self.messages = [*event.messages]
+        self.request = None
 
     def _prompt_queued(self, event: ev.PromptQueued, run: RunState | None) -> None:
         self.queue.append((event.run, event.text))
@@ -141,9 +176,43 @@ class Conversation(msgspec.Struct, eq=False):
     def _run_started(self, event: ev.RunStarted, run: RunState | None) -> None:
         self.queue = [entry for entry in self.queue if entry[0] != event.run]
         self.run = RunState(event.run, event.model)
+        self.ended = None
+        self.request = len(self.messages)
         self.messages.append(event.message)
-        self.strikes = Strikes()
+        self.failures.clear()
         self.phase, self.state = "seal", "preparing"
+
+    def _run_retried(self, event: ev.RunRetried, run: RunState | None) -> None:
+        self.run = RunState(event.run, event.model)
+        self.ended = None
+        self.state = "preparing"
+        if self.request is None:
+            self.request = last_request(self.messages)
+        last = self.messages[-1] if self.messages else None
+        if isinstance(last, AssistantMessage) and not last.calls:
+            # The whole answer had arrived; asking again would have the model continue its own text.
+            self.run.answer = last.text
+            self.phase = "check"
+        else:
+            self.phase = "seal"
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the last run ended without being done, for a reason that may have passed."""
+        return self._ended_early and not self.pending
+
+    @property
+    def kept_request(self) -> int | None:
+        """Where the request is that every compaction keeps: that of the current run, and of one that may be retried."""
+        return self.request if self.run is not None or self._ended_early else None
+
+    @property
+    def _ended_early(self) -> bool:
+        if self.ended is None:
+            return False
+        if self.ended.state in ("stopped", "timed_out"):
+            return True
+        return self.ended.state == "failed" and self.ended.code in RETRYABLE
 
     def _layers_sealed(self, event: ev.LayersSealed, run: RunState) -> None:
         self.sealed, self.told = event, {}
@@ -154,9 +223,10 @@ class Conversation(msgspec.Struct, eq=False):
         self.trim_asked = event
 
     def _trimmed(self, event: ev.Trimmed, run: RunState | None) -> None:
-        kept = [_thin(message, event.thinned) for message in self.messages[event.upto :]]
-        self.messages = [NoteMessage(event.summary), *kept] if event.summary else kept
+        trim = Trim(event.upto, event.summary, event.thinned)
+        self.messages, self.request = compacted(self.messages, trim, self.kept_request, event.request)
         self.epoch, self.trim_asked = self.epoch + 1, None
+        self.failures.results.clear()  # what was read may be gone from the conversation, and must be read again
         if run is not None:
             self.phase, run.cause, run.failed, run.trims = "seal", "trim", None, run.trims + 1
 
@@ -169,13 +239,17 @@ class Conversation(msgspec.Struct, eq=False):
         run.failed, run.attempt = event, event.attempt
         if event.action == "fallback":
             run.model, run.failures = event.next, {}
+            run.first_failure = run.first_failure or event.message
 
     def _model_answered(self, event: ev.ModelAnswered, run: RunState) -> None:
         run.turn, run.attempt, run.failures, run.trims = run.turn + 1, 0, {}, 0
         self._model_used(event, run)
         if any(run.size) and event.usage.input:
             self.gauges[run.model] = self.gauge(run.model).learn(run.size, event.usage.input)
-        run.answer = event.message.text or run.answer
+        text = event.message.text
+        run.answer = join_answer(run.answer, text) if run.cut else text or run.answer
+        run.cut = event.message.stop == "length" and not event.message.calls
+        run.first_failure = ""
         run.calls = {call.id: CallState(call) for call in event.message.calls}
         self.messages.append(event.message)
         self.phase = "call" if run.calls else "check"
@@ -192,6 +266,11 @@ class Conversation(msgspec.Struct, eq=False):
         for state in run.calls.values():
             if state.asked and state.asked.id == event.id:
                 state.answered = event
+                # Whoever was asked may have done something meanwhile; but a no does not make the same call right.
+                if event.accepted:
+                    self.failures.clear()
+                elif event.by == "user":
+                    self.failures.keep_only(state.call)
                 if event.accepted and event.remember != "once":
                     self.grants.add(state.asked.scope or state.asked.call.name)
 
@@ -201,16 +280,21 @@ class Conversation(msgspec.Struct, eq=False):
     def _call_done(self, event: ev.CallDone, run: RunState) -> None:
         state = run.calls[event.result.call_id]
         state.done = event
-        self.strikes.count(state.call, event.result.code)
+        run.finished.append(FinishedCall.of(state.call, event.result.code))
+        self.failures.record(state.call, state.started, event.result, run.turn)
         if not self.open_calls():
             self.phase = "round"
 
     def _round_ended(self, event: ev.RoundEnded, run: RunState) -> None:
         if run.calls:
-            self.messages.append(ToolMessage(tuple(state.done.result for state in run.calls.values() if state.done)))
+            results = ToolMessage(tuple(state.done.result for state in run.calls.values() if state.done))
+            self.messages.append(replace_texts(results, event.shortened, images=True))
+        self.failures.mark_noted()
         if event.notes:
             self.messages.append(NoteMessage("\n\n".join(event.notes)))
         run.objections += event.objected
+        run.continued += event.continued
+        run.shortened = run.shortened or bool(event.shortened)
         self.told.update({layer.name: layer.text for layer in event.layers})
         if event.tools is not None:
             self.tools = frozenset(event.tools)
@@ -222,15 +306,8 @@ class Conversation(msgspec.Struct, eq=False):
 
     def _run_ended(self, event: ev.RunEnded, run: RunState | None) -> None:
         self.queue = [entry for entry in self.queue if entry[0] != event.run]
+        if run is not None:
+            self.shortened = self.shortened or run.shortened
         if run.id == event.run if run else not self.queue:
             self.run, self.phase, self.state = None, "idle", event.state
-
-
-def _thin(message: Message, thinned: dict[str, str]) -> Message:
-    if not isinstance(message, ToolMessage) or not thinned:
-        return message
-    results = [
-        msgspec.structs.replace(r, parts=(Text(thinned[r.call_id], f"tool:{r.name}"),)) if r.call_id in thinned else r
-        for r in message.results
-    ]
-    return ToolMessage(tuple(results))
+            self.ended = event

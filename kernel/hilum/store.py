@@ -6,9 +6,11 @@ Appending is synchronous: when it returns, the events survive the death of the p
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from msgspec.structs import replace
 
@@ -17,8 +19,29 @@ from hilum.events import AnyEvent, RunStarted, StateChanged
 from hilum.messages import Data
 
 
+def spell_folder(folder: str | os.PathLike[str]) -> str:
+    """Return the path of a folder as text that JSON and databases can hold.
+
+    A path whose bytes are not UTF-8 becomes a ``file:`` address, which no absolute path looks like; others stay as they are.
+    """
+    path = os.fspath(folder)
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return "file://" + quote_from_bytes(os.fsencode(path))
+    return path
+
+
+def unspell_folder(text: str) -> str:
+    """Return the path that ``spell_folder`` wrote."""
+    return os.fsdecode(unquote_to_bytes(text.removeprefix("file://"))) if text.startswith("file:///") else text
+
+
 class SessionInfo(Data, frozen=True):
-    """A session as a list shows it. Times are Unix seconds; ``title`` starts as the first prompt."""
+    """A session as a list shows it.
+
+    Times are Unix seconds; ``title`` starts as the first prompt; ``workspace`` is spelled as ``spell_folder`` does.
+    """
 
     id: str
     workspace: str
@@ -85,6 +108,16 @@ class Store(Protocol):
         """Close the store and all logs of this process."""
 
 
+async def is_open(store: Store, session: str) -> bool:
+    """Return whether a process has a session open: without one, what its log says to be running was cut off."""
+    try:
+        log = await store.open(session)
+    except StoreError as error:
+        return error.code == "E_BUSY"
+    await log.close()
+    return False
+
+
 def describe(info: SessionInfo, events: Sequence[AnyEvent]) -> SessionInfo:
     """Give the description of a session after these events were appended."""
     title, state, count = info.title, info.state, info.events + len(events)
@@ -129,7 +162,8 @@ class MemoryStore:
 
     async def list(self, workspace: str = "") -> Sequence[SessionInfo]:
         """List sessions, last used first."""
-        infos = [log.info for log in self._logs.values() if workspace in ("", log.info.workspace)]
+        wanted = spell_folder(workspace)
+        infos = [log.info for log in self._logs.values() if wanted in ("", log.info.workspace)]
         return sorted(infos, key=lambda info: -info.updated)
 
     async def read(self, session: str, after: int = 0, limit: int = 1000) -> Sequence[AnyEvent]:

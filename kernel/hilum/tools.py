@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args, overload
 
 import attrs
 import msgspec
 from hilum_signature import Signature, read, split_docstring
 
+from hilum.arguments import BadArguments, decode_arguments
 from hilum.errors import PluginError, ToolError
 from hilum.messages import Image, ToolSpec
 
 if TYPE_CHECKING:
+    from hilum.agents import Agent
     from hilum.processes import Processes
+    from hilum.session import Session
     from hilum.workspace import Workspace
 
 Risk = Literal["read", "write", "execute", "network"]
 Effect = Literal["pure", "idempotent", "once"]
 Names = str | tuple[str, ...]
 Timeout = float | Callable[[dict[str, Any]], float]
+Paths = Names | Callable[[dict[str, Any]], Iterable[str]]
 RISKS: tuple[str, ...] = get_args(Risk)
 DEFAULT_TIMEOUT = 120.0
+DEFAULT_GRACE = 3.0
+EVERYTHING = "/"
+"""Stands for all files: what a command reads. A call that reads it waits for each earlier change of its answer."""
 
 # How a parameter annotated with such a type is filled; Agent and Session register themselves.
 injected: dict[type, Callable[[Call], Any]] = {}
@@ -58,17 +65,19 @@ class Call(msgspec.Struct, eq=False):
         processes: The only way to start a process.
         deadline: ``trio.current_time`` at which the call is cancelled.
         emit: Shows output while the call runs. It reaches faces, not the model, and is not stored.
+        release_queues: Let the next call of this answer that uses the same ``queues`` begin, before this one has ended.
     """
 
     id: str
     name: str
     arguments: dict[str, Any]
-    agent: Any
-    session: Any
+    agent: Agent
+    session: Session
     workspace: Workspace
     processes: Processes
     deadline: float
     emit: Callable[[str], None]
+    release_queues: Callable[[], None] = lambda: None
 
 
 injected[Call] = lambda call: call
@@ -82,6 +91,10 @@ def _names(names: Names) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
+def _paths(paths: Paths) -> tuple[str, ...] | Callable[[dict[str, Any]], Iterable[str]]:
+    return paths if callable(paths) else _names(paths)
+
+
 @attrs.define(eq=False, on_setattr=attrs.setters.NO_OP)
 class Tool:
     """A tool: a function, what it touches, and what repeating it would do.
@@ -93,12 +106,22 @@ class Tool:
         risk: What it touches: ``read``, ``write``, ``execute`` or ``network``.
         effect: What a resume may do with a call that was cut off: ``pure`` and ``idempotent`` run again, ``once`` does not.
         timeout: Seconds after which a call is cancelled; a number, or a function of the checked arguments.
-        writes: Names of parameters that hold paths it writes; calls that write one path run one after another.
+        grace: Seconds that a cancelled call has to end. One that takes longer is abandoned, as a fault of its plugin.
+        writes: Names of parameters that hold paths it writes. Calls of one answer that meet (one writes what the other
+            reads or writes, a folder above it included) run in their order; calls that do not meet run in parallel.
+        reads: Names of parameters that hold paths it reads, or a function of the checked arguments that returns the paths
+            (``EVERYTHING`` for all files). A tool of risk ``execute`` that declares no order reads everything.
+        queues: Names of queues; calls of one answer that use the same queue run in their order. ``"service {service}"``
+            takes the argument ``service`` into the name.
+        aim: What a call is about, where that is no path: a function of the checked arguments that returns, for example,
+            the program that a command runs. Three failures in a row with one aim and one code are told to the user.
         schema: JSON Schema of the parameters, for tools whose function takes whatever the schema allows (MCP). Without it
             the schema comes from the function's signature and docstring, and the arguments are checked against it.
-        late: Whether it stands in no tool list and is reached through ``find_tools`` and ``call_tool`` only; for that the
-            session's ``expects_tools`` must be set.
+        deferred: Whether it is left out of the tool list and is reached through ``find_tools`` and ``call_tool`` instead:
+            always, never, or decided by a function of the agent (a tool for services has no use before there is one).
         serves: Tells whether an agent may use it; it is neither shown to others nor runs for them.
+        changes_files: Whether a call may change files of the workspace that none of its parameters names, as a program of the
+            user's does. The journal compares the files before and after such a call, as for every tool that executes.
         plugin: Name of the plugin it belongs to; the kernel fills it in.
     """
 
@@ -108,10 +131,15 @@ class Tool:
     risk: Risk = "execute"
     effect: Effect = "once"
     timeout: Timeout = DEFAULT_TIMEOUT
+    grace: float = DEFAULT_GRACE
     writes: tuple[str, ...] = attrs.field(default=(), converter=_names)
+    reads: tuple[str, ...] | Callable[[dict[str, Any]], Iterable[str]] = attrs.field(default=(), converter=_paths)
+    queues: tuple[str, ...] = attrs.field(default=(), converter=_names)
+    aim: Callable[[dict[str, Any]], str] | None = None
     schema: dict[str, Any] | None = None
-    late: bool = False
+    deferred: bool | Callable[[Any], bool] = False
     serves: Callable[[Any], bool] = lambda agent: True
+    changes_files: bool = False
     plugin: str = ""
     # Bound copies of one tool share the signature that was read for the first of them.
     _signature: list[Signature] = attrs.field(factory=list, alias="signature")
@@ -151,10 +179,9 @@ class Tool:
             ToolError: ``"E_BAD_ARGS"``, with a message that names the place.
         """
         try:
-            raw = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeError) as error:
-            problem = f"The arguments of {self.name} are not valid JSON, or not a JSON object: {error}."
-            raise ToolError(problem, code="E_BAD_ARGS") from None
+            raw = decode_arguments(arguments)
+        except BadArguments as error:
+            raise ToolError(f"The arguments of {self.name} {error}.", code="E_BAD_ARGS") from None
         if self.schema is not None:
             return raw
         try:
@@ -163,9 +190,29 @@ class Tool:
             problem, hint = f"The arguments of {self.name} do not fit: {error}.", f"Parameters: {self.signature.takes}."
             raise ToolError(problem, code="E_BAD_ARGS", hint=hint) from None
 
+    def is_deferred(self, agent: Any) -> bool:
+        """Return whether the tool is left out of an agent's tool list for now."""
+        return self.deferred(agent) if callable(self.deferred) else self.deferred
+
     def time_limit(self, arguments: dict[str, Any]) -> float:
         """Seconds this call may take."""
         return float(self.timeout(arguments) if callable(self.timeout) else self.timeout)
+
+    def paths_written(self, arguments: dict[str, Any]) -> list[str]:
+        """Return the paths that a call writes, as they are in its arguments."""
+        return _named(arguments, self.writes)
+
+    def paths_read(self, arguments: dict[str, Any]) -> list[str]:
+        """Return the paths that a call reads, as they are in its arguments."""
+        if callable(self.reads):
+            return list(self.reads(arguments))
+        if self.risk == "execute" and not (self.reads or self.writes or self.queues):
+            return [EVERYTHING]
+        return _named(arguments, self.reads)
+
+    def queue_names(self, arguments: dict[str, Any]) -> list[str]:
+        """Return the queues that a call stands in."""
+        return [queue.format_map(arguments) for queue in self.queues]
 
     async def run(self, call: Call) -> Output:
         """Run the function with the call's arguments and what it wants injected."""
@@ -181,14 +228,29 @@ class Tool:
         return value if isinstance(value, Output) else Output(msgspec.json.encode(value).decode())
 
 
+def _named(arguments: dict[str, Any], names: Iterable[str]) -> list[str]:
+    """Return the paths that parameters hold: a text each, or a list of texts."""
+    found: list[str] = []
+    for name in names:
+        value = arguments.get(name)
+        values = value if isinstance(value, list | tuple) else [value]
+        found += [str(path) for path in values if path]
+    return found
+
+
 class Options(TypedDict, total=False):
     """What ``tool`` takes."""
 
     risk: Risk
     effect: Effect
     timeout: Timeout
+    grace: float
     writes: Names
+    reads: Paths
+    queues: Names
+    aim: Callable[[dict[str, Any]], str]
     name: str
+    deferred: bool | Callable[[Any], bool]
 
 
 @overload
@@ -208,8 +270,13 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Tool 
             ``risk``, what it touches: ``read``, ``write``, ``execute`` (default) or ``network``;
             ``effect``, what repeating it would do: ``pure``, ``idempotent`` or ``once`` (default);
             ``timeout``, seconds, or a function of the arguments that gives seconds;
+            ``grace``, seconds that a cancelled call has to end before it is abandoned;
             ``writes``, parameters that hold paths it writes;
-            ``name``, name for the model, when it should differ from the function's.
+            ``reads``, parameters that hold paths it reads, or a function of the arguments that returns the paths;
+            ``queues``, names of queues in which its calls run in their order;
+            ``aim``, a function of the arguments that returns what a call is about, where that is no path;
+            ``name``, name for the model, when it should differ from the function's;
+            ``deferred``, whether the model finds it through ``find_tools`` instead of in its tool list.
     """
     if function is None:
         return functools.partial(tool, **options)

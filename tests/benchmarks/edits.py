@@ -1,8 +1,12 @@
 """How edits with slips end: right, refused, or wrong. Run: ``python tests/benchmarks/edits.py [edits] [seed] [old new]``.
 
+``edits`` is the number for each kind of slip; 550 make about 20,000 slips.
+
 Files are looked for on this machine (standard library, packages, their documentation, headers, scripts …), edits are made
 up or taken from the history of this repository, or from two folders ``old`` and ``new`` that hold two versions of
-something. Then a slip is put in, and what the file must become is known beforehand. Prints a table and the times.
+something. Then a slip is put in, and what the file must become is known beforehand: lines that stay as the file has them,
+lines that are new as they were sent, but for a margin that the whole text lost or got. Prints a table and the times;
+``changed`` counts edits whose added lines are not in the file byte by byte as they were sent, leading white space apart.
 """
 
 import difflib
@@ -38,6 +42,7 @@ class Case:
     after: str | None
     kind: str = ""
     lines: tuple[int, ...] = ()  # where it must be refused as ambiguous
+    sent: str | None = None  # the new text without line numbers or escapes, where it has them
 
 
 # --- files and edits -------------------------------------------------------------------------------------------------
@@ -232,10 +237,77 @@ def trailing_blanks_in_old(rng: random.Random, case: Case) -> Case | None:
     return replace(case, old="\n".join(lines) + " ")
 
 
+def sent_with_slip(case: Case, change: Callable[[str], str]) -> Case:
+    """The case with a slip in every line of both texts: what stays is the file's, what is new is as it was sent."""
+    kept = bare_lines(case.old)
+    after = [line if line.strip() in kept else each_line(line, change) for line in case.new.split("\n")]
+    changed = both(case, lambda text: each_line(text, change))
+    return replace(changed, after=splice(case, "\n".join(after)))
+
+
+def slip_in_kept(case: Case, change: Callable[[str], str]) -> Case:
+    """The case with a slip in the old text and in the lines that the new one shares with it."""
+    kept = bare_lines(case.old)
+    new = [each_line(line, change) if line.strip() in kept else line for line in case.new.split("\n")]
+    return replace(case, old=each_line(case.old, change), new="\n".join(new))
+
+
+def added_lines(old: str, new: str) -> list[str]:
+    """The lines of the new text that the old one does not have, at any depth, without blank ones."""
+    kept = bare_lines(old)
+    return [line for line in new.split("\n") if line.strip() not in kept and line.strip()]
+
+
+def bare_lines(text: str) -> set[str]:
+    """The lines of a text without white space at their ends."""
+    return {line.strip() for line in text.split("\n")}
+
+
 @slip(SAFE)
 def trailing_blanks_in_both(rng: random.Random, case: Case) -> Case | None:
     extra = rng.choice([" ", "\t"])
-    return both(case, lambda text: each_line(text, lambda line: line + extra)) if no_trailing(case.new) else None
+    # Of a line that comes twice in the new text one is kept and one is added: the blanks at its end may be either's.
+    return replace(sent_with_slip(case, lambda line: line + extra), kind="trailing") if no_trailing(case.new) else None
+
+
+def own_blanks(rng: random.Random, line: str) -> str:
+    """The line with runs of spaces, tabs or blanks at its end that are meant."""
+    kind = rng.choice(["double", "tab", "end", "typographic"])
+    if kind == "double":
+        return line + "  =  note"
+    if kind == "tab":
+        return line + "\t# note"
+    return line + rng.choice([" ", "  ", "\t"]) if kind == "end" else line + " \u2014 \u201cso\u2019"
+
+
+@slip(SAFE)
+def added_lines_with_blanks_of_their_own(rng: random.Random, case: Case) -> Case | None:
+    """A slip in the lines that stay, and a new line with blanks, dashes and quotes that look like one."""
+    lines, kept = case.new.split("\n"), bare_lines(case.old)
+    places = [n for n, line in enumerate(lines) if line.strip() and line.strip() not in kept]
+    if not places or not case.old.isascii() or not no_trailing(case.old):
+        return None
+    for place in places:
+        lines[place] = own_blanks(rng, lines[place])
+    fresh = replace(case, new="\n".join(lines), after=splice(case, "\n".join(lines)))
+    doubled = not re.search("[\"'`\t]|  ", each_line(case.old, str.strip)) and re.search(r"\S \S", case.old)
+    if doubled and rng.random() < 0.7:
+        return slip_in_kept(fresh, lambda line: re.sub(r"(?<=\S) (?=\S)", "  ", line))
+    return replace(slip_in_kept(fresh, lambda line: line + "  "), kind="trailing")
+
+
+@slip(SAFE)
+def typographic_dashes_in_kept_lines(rng: random.Random, case: Case) -> Case | None:
+    if "-" not in case.old or not case.old.isascii() or not case.new.isascii():
+        return None
+    return slip_in_kept(case, lambda line: line.replace("-", "\u2013"))
+
+
+@slip(SAFE)
+def ellipses_in_kept_lines(rng: random.Random, case: Case) -> Case | None:
+    if not re.search(r"(?<!\.)\.{3}(?!\.)", case.old) or "...." in case.old or not (case.old + case.new).isascii():
+        return None
+    return slip_in_kept(case, lambda line: line.replace("...", "\u2026"))
 
 
 @slip(SAFE)
@@ -250,7 +322,7 @@ def trailing_blanks_in_file(rng: random.Random, case: Case) -> Case | None:
         old[i] += extra
         new[j] += extra
     before, after = case.before.replace(case.old, "\n".join(old)), splice(case, "\n".join(new))
-    return replace(case, before=before, after=after)
+    return replace(case, before=before, after=after, kind="trailing")
 
 
 def splice(case: Case, new: str) -> str:
@@ -288,6 +360,13 @@ def tabs_for_spaces(rng: random.Random, case: Case) -> Case | None:
 
 @slip(SAFE)
 def dedented(rng: random.Random, case: Case) -> Case | None:
+    """Several lines, or one that becomes one; one that becomes several is below."""
+    if "\n" not in case.old and "\n" in case.new:
+        return None
+    return without_margin(case)
+
+
+def without_margin(case: Case) -> Case | None:
     found = indents(case.old + "\n" + case.new)
     margin = common_margin(found)
     if not margin or margin not in indents(case.old):
@@ -407,7 +486,7 @@ def numbered(text: str, first: int, mark: str) -> str:
 def line_numbers_in_both(rng: random.Random, case: Case) -> Case | None:
     first = case.before.count("\n", 0, case.before.index(case.old)) + 1
     mark = rng.choice([" | ", " | ", "\t", "→"])
-    return both(case, lambda text: numbered(text, first, mark))
+    return replace(both(case, lambda text: numbered(text, first, mark)), sent=case.new)
 
 
 @slip(SAFE)
@@ -422,21 +501,21 @@ def escaped(text: str) -> str:
 
 @slip(SAFE)
 def escaped_twice(rng: random.Random, case: Case) -> Case | None:
-    return both(case, escaped) if "\n" in case.old and "\n" in case.new else None
+    return replace(both(case, escaped), sent=case.new) if "\n" in case.old and "\n" in case.new else None
 
 
 @slip(SAFE)
 def escaped_line_ends(rng: random.Random, case: Case) -> Case | None:
     if "\n" not in case.old or "\n" not in case.new or re.search("[\\\\\"'`]", case.old + case.new):
         return None
-    return both(case, lambda text: text.replace("\n", "\\n"))
+    return replace(both(case, lambda text: text.replace("\n", "\\n")), sent=case.new)
 
 
 @slip(SAFE)
 def escaped_quotes(rng: random.Random, case: Case) -> Case | None:
     if '"' not in case.old or "\\" in case.old + case.new:
         return None
-    return both(case, lambda text: text.replace('"', '\\"'))
+    return replace(both(case, lambda text: text.replace('"', '\\"')), sent=case.new)
 
 
 @slip(SAFE)
@@ -453,9 +532,23 @@ def curly(text: str) -> str:
 
 @slip(SAFE)
 def typographic_quotes_in_both(rng: random.Random, case: Case) -> Case | None:
+    """In the lines that stay; the new ones have plain quotes, or none."""
     if not case.old.isascii() or not case.new.isascii() or not re.search("[\"']", case.old):
         return None
-    return both(case, curly)
+    return slip_in_kept(case, curly)
+
+
+@slip(REFUSED)
+def typographic_characters_in_added_lines(rng: random.Random, case: Case) -> Case | None:
+    """Both texts are typographic throughout: the file must not get such characters."""
+    if not case.old.isascii() or not case.new.isascii():
+        return None
+    changes: list[Callable[[str], str]] = [curly, lambda text: text.replace(" ", "\u00a0"),
+                                           lambda text: text.replace("-", "\u2013")]  # fmt: skip
+    slipped = both(case, rng.choice(changes))
+    if slipped.old == case.old or all(line.isascii() for line in added_lines(slipped.old, slipped.new)):
+        return None
+    return replace(slipped, after=None)
 
 
 @slip(SAFE)
@@ -479,10 +572,10 @@ def new_typographic_quotes_stay(rng: random.Random, case: Case) -> Case | None:
 
 
 @slip(SAFE)
-def other_spaces_in_both(rng: random.Random, case: Case) -> Case | None:
+def other_spaces_in_kept_lines(rng: random.Random, case: Case) -> Case | None:
     if " " not in case.old.strip() or not case.old.isascii() or not case.new.isascii():
         return None
-    return both(case, lambda text: text.replace(" ", "\u00a0"))
+    return slip_in_kept(case, lambda line: line.replace(" ", "\u00a0"))
 
 
 @slip(SAFE)
@@ -564,15 +657,16 @@ def spaces_inside_of_lines(rng: random.Random, case: Case) -> Case | None:
         return None
     if not re.search(r"\S \S", case.old):
         return None
-    return both(case, lambda text: each_line(text, lambda line: re.sub(r"(?<=\S) (?=\S)", "  ", line)))
+    return sent_with_slip(case, lambda line: re.sub(r"(?<=\S) (?=\S)", "  ", line))
 
 
 @slip(SAFE)
 def several_slips(rng: random.Random, case: Case) -> Case | None:
-    names = rng.sample(["dedented", "trailing blanks in both", "typographic quotes in both", "blank line too many",
+    names = rng.sample(["dedented", "trailing blanks in old", "typographic quotes in both", "blank line too many",
                         "line end behind both"], 2)  # fmt: skip
     slipped: Case | None = case
-    for name in sorted(names, key="blank line too many, typographic quotes in both, dedented".find):
+    order = "trailing blanks in old, line end behind both, blank line too many, typographic quotes in both, dedented"
+    for name in sorted(names, key=order.find):
         slipped = SAFE[name](rng, slipped) if slipped else None
     file = rng.choice(["crlf in the file", "bom in the file"])
     return SAFE[file](rng, slipped) if slipped else None
@@ -581,7 +675,43 @@ def several_slips(rng: random.Random, case: Case) -> Case | None:
 @slip(SAFE)
 def numbers_and_margin(rng: random.Random, case: Case) -> Case | None:
     moved = SAFE["dedented"](rng, case)
-    return both(moved, lambda text: numbered(text, 7, " | ")) if moved else None
+    return replace(both(moved, lambda text: numbered(text, 7, " | ")), sent=moved.new) if moved else None
+
+
+@slip(SAFE)
+def numbers_on_kept_lines(rng: random.Random, case: Case) -> Case | None:
+    """The lines that stay have their numbers, those that are new have none."""
+    old, new, mark = case.old.split("\n"), case.new.split("\n"), rng.choice([" | ", "\t", "→"])
+    first = case.before.count("\n", 0, case.before.index(case.old)) + 1
+    for i, j in same(case):
+        new[j] = f"{first + i}{mark}{old[i]}"
+    return replace(case, old="\n".join(f"{first + i}{mark}{line}" for i, line in enumerate(old)), new="\n".join(new))
+
+
+@slip(SAFE)
+def numbers_on_some_kept_lines(rng: random.Random, case: Case) -> Case | None:
+    """Some of the lines that stay have their numbers, in both texts."""
+    pairs = [(i, j) for i, j in same(case) if case.old.split("\n")[i].strip()]
+    if len(pairs) < 2:
+        return None
+    old, new, mark = case.old.split("\n"), case.new.split("\n"), rng.choice([" | ", "→"])
+    first = case.before.count("\n", 0, case.before.index(case.old)) + 1
+    for i, j in rng.sample(pairs, rng.randrange(1, len(pairs))):
+        old[i] = new[j] = f"{first + i}{mark}{old[i]}"
+    return replace(case, old="\n".join(old), new="\n".join(new))
+
+
+@slip(SAFE)
+def cut_at_a_hyphen_or_in_a_version(rng: random.Random, case: Case) -> Case | None:
+    """An exact text that ends in front of a hyphen, or of a later part of a version."""
+    ends = [m.start() for m in re.finditer(r"(?<=[A-Za-z])-(?=[A-Za-z])|(?<=\d)\.(?=\d+\.\d)", case.old)]
+    if not ends or not whole(case):
+        return None
+    old = case.old[: rng.choice(ends)]
+    if case.before.count(old) != 1 or not re.search(r"\S\s+\S", old):
+        return None
+    new = re.sub(r"\w+", "fresh", old, count=1)
+    return replace(case, old=old, new=new, after=splice(replace(case, old=old), new)) if new != old else None
 
 
 # --- what must be refused --------------------------------------------------------------------------------------------
@@ -727,16 +857,6 @@ def beside_a_near_copy(rng: random.Random, case: Case) -> Case | None:
 
 
 @slip(EITHER)
-def numbers_on_shared_lines(rng: random.Random, case: Case) -> Case | None:
-    """The lines that stay have their numbers, those that are new have none."""
-    old, new, mark = case.old.split("\n"), case.new.split("\n"), rng.choice([" | ", "\t", "→", ": "])
-    first = case.before.count("\n", 0, case.before.index(case.old)) + 1
-    for i, j in same(case):
-        new[j] = f"{first + i}{mark}{old[i]}"
-    return replace(case, old="\n".join(f"{first + i}{mark}{line}" for i, line in enumerate(old)), new="\n".join(new))
-
-
-@slip(EITHER)
 def trailing_blanks_of_a_changed_line(rng: random.Random, case: Case) -> Case | None:
     """The file has white space at the end of a line that changes: a refusal would be best."""
     lines = case.old.split("\n")
@@ -761,6 +881,12 @@ def blank_lines_dropped_everywhere(rng: random.Random, case: Case) -> Case | Non
 
 
 @slip(EITHER)
+def one_dedented_line_becomes_several(rng: random.Random, case: Case) -> Case | None:
+    """Whether the other new lines lack the margin, too, cannot always be told: refused, or right."""
+    return without_margin(case) if "\n" not in case.old and "\n" in case.new else None
+
+
+@slip(EITHER)
 def new_only_dedented(rng: random.Random, case: Case) -> Case | None:
     text = textwrap.dedent(case.new)
     old = textwrap.dedent(case.old)
@@ -772,7 +898,9 @@ def new_only_dedented(rng: random.Random, case: Case) -> Case | None:
 def escaped_without_care(rng: random.Random, case: Case) -> Case | None:
     """Line ends escaped, backslashes not: an escaped line end of the file looks like one of the slip."""
     return (
-        both(case, lambda text: text.replace("\n", "\\n")) if "\n" in case.old and "\\" in case.old + case.new else None
+        replace(both(case, lambda text: text.replace("\n", "\\n")), sent=case.new)
+        if "\n" in case.old and "\\" in case.old + case.new
+        else None
     )
 
 
@@ -780,7 +908,7 @@ def escaped_without_care(rng: random.Random, case: Case) -> Case | None:
 
 
 def verdict(case: Case) -> tuple[str, float]:
-    """Apply the edit: ``right``, ``refused`` or ``wrong``, and the seconds it took."""
+    """Apply the edit: ``right``, ``refused``, ``wrong`` or ``changed``, and the seconds it took."""
     begun = time.perf_counter()
     try:
         content = apply_edit(case.before, case.old, case.new).content
@@ -790,10 +918,25 @@ def verdict(case: Case) -> tuple[str, float]:
             return "wrong", taken
         return "refused", taken
     taken = time.perf_counter() - begun
+    if not all_as_sent(case, content):
+        return "changed", taken
     if case.kind == "trailing" and case.after is not None:  # whether it stays in a line that only moves does not matter
         same = [line.rstrip() for line in content.split("\n")] == [line.rstrip() for line in case.after.split("\n")]
         return ("right" if same else "wrong"), taken
     return ("right" if content == case.after else "wrong"), taken
+
+
+def all_as_sent(case: Case, content: str) -> bool:
+    """Whether every line that the edit adds is in the file byte by byte as it was sent, leading white space apart."""
+    text = content.replace("\r", "")
+    if case.after is None or case.new.replace("\r", "") in text:
+        return True
+    old = case.old if case.sent is None else ""
+    new = case.new if case.sent is None else case.sent
+    bare = {line.strip() for line in case.before.split("\n")} if case.sent is not None else set[str]()
+    sent = (line for line in added_lines(old.replace("\r", ""), new.replace("\r", "")) if line.strip() not in bare)
+    made = Counter(line.lstrip(" \t") for line in text.removeprefix("\ufeff").split("\n"))
+    return not Counter(line.lstrip(" \t\ufeff") for line in sent) - made
 
 
 def gather(rng: random.Random, edits: int, folders: list[Path] | None = None, roots: Sequence[str] = ROOTS,
@@ -830,7 +973,7 @@ def measure(rng: random.Random, cases: list[Case], each: int) -> dict[str, tuple
                 found, taken = verdict(slipped)
                 counts[found] += 1
                 seconds += taken
-                if found == "wrong" or found != ("refused" if group == "refuse" else "right"):
+                if found in ("wrong", "changed") or found != ("refused" if group == "refuse" else "right"):
                     bad.append(replace(slipped, kind=found))
             results[name] = group, counts, seconds, bad
     return results
@@ -870,9 +1013,11 @@ def main() -> None:
     words = sys.argv[1:]
     edits, seed = int(words[0]) if words else 500, int(words[1]) if len(words) > 1 else 1
     rng = random.Random(seed)
-    cases = gather(rng, edits, [Path(word) for word in words[2:4]] or None)
+    cases = gather(rng, edits * 4, [Path(word) for word in words[2:4]] or None)
     print(f"{len(cases)} edits, {len({c.ending for c in cases})} kinds of file, seed {seed}")
-    print(f"{'slip':38}{'must':8}{'edits':>7}{'right':>8}{'refused':>9}{'wrong':>7}{'s / 1,000':>11}")
+    print(
+        f"{'slip':38}{'must':8}{'edits':>7}{'right':>8}{'refused':>9}{'wrong':>7}{'changed':>9}{'applied':>9}{'s / 1,000':>11}"
+    )
     total: dict[str, Counter[str]] = defaultdict(Counter)
     spent = 0.0
     for name, (group, counts, seconds, bad) in measure(rng, cases, edits).items():
@@ -880,7 +1025,9 @@ def main() -> None:
         total[group] += counts
         spent += seconds
         shown = f"{1000 * seconds / tried:11.2f}" if tried else ""
-        print(f"{name:38}{group:8}{tried:7}{counts['right']:8}{counts['refused']:9}{counts['wrong']:7}{shown}")
+        applied = f"{counts['right'] / tried:9.1%}" if tried and group == "apply" else " " * 9
+        print(f"{name:38}{group:8}{tried:7}{counts['right']:8}{counts['refused']:9}{counts['wrong']:7}{counts['changed']:9}"
+              f"{applied}{shown}")  # fmt: skip
         shown_kinds = os.environ.get("SHOW_KIND", "wrong")
         for case in [c for c in bad if c.kind == shown_kinds][: int(os.environ.get("SHOW", "0"))]:
             print(f"--- {case.kind} {case.ending}\n{case.old}\n--- new\n{case.new}\n---")

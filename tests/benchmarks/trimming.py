@@ -41,7 +41,7 @@ async def main() -> None:
     for tokens, size in ((100_000, 800), (100_000, 6_000), (400_000, 800), (400_000, 6_000)):
         model = ScriptedModel([lambda r: say(SUMMARY)] * 1_000)
         model._wire = AnthropicWire(Target("lab/m"))
-        times, real = [], loop._trim
+        times, real = [], loop._compact
 
         async def timed(agent: object, name: str) -> bool:
             began = time.perf_counter(), time.process_time()
@@ -60,9 +60,9 @@ async def main() -> None:
                 await kit.session.run("Go on.")  # encodes it, as the turns before did
                 model._info = ModelInfo("scripted/model", tokens, 1_000)
                 seen = len(kit.of(Trimmed))
-                loop._trim = timed
+                loop._compact = timed
                 await kit.session.run("Go on.")
-                loop._trim = real
+                loop._compact = real
                 assert len(kit.of(Trimmed)) > seen
         bar = "50 ms" if tokens == 100_000 else "–"
         row = f"{tokens:8,} {size:10,} c {len(messages):9}"

@@ -29,7 +29,7 @@ def run(*command, cwd=ROOT, **environ):
     return done.stdout
 
 
-@pytest.mark.parametrize("script", ["make_pages.py", "make_settings.py", "make_state.py"])
+@pytest.mark.parametrize("script", ["make_output.py", "make_pages.py", "make_settings.py", "make_state.py"])
 def test_generated_pages_are_current(script):
     """What a page includes or lists is what stands in the files and in the code."""
     run(DOCS / script, "--check")
@@ -146,11 +146,15 @@ async def test_mistakes_in_settings_read_as_shown(tmp_path):
     assert said + "\n" == (examples / "mistakes.txt").read_text()
 
 
-async def test_example_of_settings_is_right(tmp_path, monkeypatch):
+async def test_example_of_settings_is_right(tmp_path):
     """The file shown has no mistake and does what it says."""
     (tmp_path / "settings.toml").write_text((DOCS / "examples" / "settings" / "user.toml").read_text())
-    monkeypatch.setenv("LAB_API_KEY", "none")
-    environ = {"HILUM_CONFIG": str(tmp_path), "HILUM_ROLES": '{fast = "openai/gpt-5-mini"}', "HILUM_TURNS": "7"}
+    environ = {
+        "LAB_API_KEY": "none",
+        "HILUM_CONFIG": str(tmp_path),
+        "HILUM_ROLES": '{fast = "openai/gpt-5-mini"}',
+        "HILUM_TURNS": "7",
+    }
     async with open_kernel(["files", "models", "shell"], environ=environ) as kernel:
         assert (kernel.options.model, kernel.options.turns) == ("anthropic/claude-sonnet-4-5", 7)
         assert kernel.options.roles == {"summarize": "ollama/qwen3", "fast": "openai/gpt-5-mini"}

@@ -28,7 +28,7 @@ async def model(*answers):
         assert server.count == len(answers)
 
 
-async def run_example(name, task, server, folder):
+async def run_example(name, task, server, folder, *more):
     """Run an example in an empty folder; gives what it printed."""
     for part in ("work", "data", "config"):
         (folder / part).mkdir()
@@ -39,7 +39,7 @@ async def run_example(name, task, server, folder):
     own |= {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "none"}
     with trio.fail_after(60):
         done = await trio.run_process(
-            [sys.executable, EXAMPLES / name, task],
+            [sys.executable, EXAMPLES / name, task, *more],
             cwd=folder / "work", env=clean | own, capture_stdout=True, stderr=subprocess.STDOUT, check=False,
         )  # fmt: skip
     text = done.stdout.decode()
@@ -53,13 +53,15 @@ async def test_trio_example_allows_edits_and_refuses_commands(tmp_path):
         use("write_file", path="a.txt", content="hello\n"),
         use("run_terminal_cmd", command="touch b.txt"),
         "I wrote the file and may run nothing.",
+        "Nothing else.",
     ]
     async with model(*answers) as server:
-        text = await run_example("embed_trio.py", "Write hello.", server, tmp_path)
+        text = await run_example("embed_trio.py", "Write hello.", server, tmp_path, "What else?")
     assert text.splitlines() == [
         "write_file: ok",
         "run_terminal_cmd: E_REJECTED",
         "completed I wrote the file and may run nothing.",
+        "completed Nothing else.",
     ]
     assert (tmp_path / "work" / "a.txt").read_text() == "hello\n"
     assert not (tmp_path / "work" / "b.txt").exists()

@@ -210,7 +210,7 @@ async def child(url: str, workspace: str, data: str, ran: str, resume: str, when
     # A small window, so that the conversation is trimmed now and then.
     models = {"openai/m": {"window": WINDOW}}
     settings = {"model": "openai/m", "approve": "auto", "turns": 1000, "models.models": models}
-    environ = {"HILUM_CONFIG": data, "HILUM_DATA": data}
+    environ = os.environ | {"HILUM_CONFIG": data, "HILUM_DATA": data}
     async with (
         hilum.open_kernel(plugins, settings=settings, store=store, environ=environ) as kernel,  # type: ignore[arg-type]
         trio.open_nursery() as readers,

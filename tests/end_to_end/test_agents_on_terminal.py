@@ -34,7 +34,7 @@ def scripted(first, gate, *last):
     async def answer(request):
         if said(request).startswith("Do "):
             await gate.wait()
-            return f"Found by {said(request)}"
+            return f"Found by {said(request).splitlines()[0]}"
         return answers.pop(0)
 
     return answer

@@ -61,7 +61,7 @@ async def test_in_json_formats_errors_are_json(cli, format, arguments):
     done = await cli("run", "hi", "--output-format", format, *arguments)
     assert (done.code, done.err) == (2, "")
     (line,) = done.lines
-    assert line["type"] == ("result" if format == "json" else "error_raised")
+    assert line["type"] == "result"
     assert line["code"].startswith("E_")
     assert line["hint"]
 

@@ -20,7 +20,7 @@ async def test_config_says_where_each_value_comes_from(cli):
     assert source["mode"] == ("ask", "HILUM_MODE")
     assert source["approve"] == ("ask_first", "default")
     table = (await cli("config", "shell")).out
-    assert f"shell.timeout      = 5.0   # {cli.settings}" in table
+    assert f"shell.timeout       = 5.0   # {cli.settings}" in table
     assert "turns" not in table
 
 
@@ -118,13 +118,13 @@ async def test_the_command_line_wins_and_plugins_are_chosen_there(cli):
             "run", "hi", "--no-plugin", "hilum-shell", "--output-format", "stream-json", "--set", "mode=plan"
         )
         assert done.code == 0, done.out
-        (sealed,) = [line for line in done.lines if line["type"] == "layers_sealed"]
+        (sealed,) = [line for line in done.lines if line["type"] == "prompt_built"]
         assert sealed["mode"] == "plan"
         assert "run_terminal_cmd" not in [tool["name"] for tool in sealed["tools"]]
         done = await cli(
             "run", "hi", "--plugins", "models,files", "--plugins", "store", "--output-format", "stream-json"
         )
-        (sealed,) = [line for line in done.lines if line["type"] == "layers_sealed"]
-        assert sealed.get("layers", []) == []
+        (sealed,) = [line for line in done.lines if line["type"] == "prompt_built"]
+        assert sealed["layers"] == []
         assert "read_file" in [tool["name"] for tool in sealed["tools"]]
     assert server.count == 2

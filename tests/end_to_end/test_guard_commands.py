@@ -154,3 +154,32 @@ async def test_mistakes_in_the_rules_are_shown_on_the_terminal(cli, asks):
     assert "did you mean allow?" in done.err
     assert "deny: is no list" in done.err
     assert not (cli.workspace / "a").exists()
+
+
+async def test_a_rule_that_names_no_tool_is_refused_when_it_is_given(cli):
+    """The nearest names are in the message; nothing is written."""
+    for wrong, near in (("wirte_file(docs/**)", "write_file"), ("netwrok", "network")):
+        result = await cli("permissions", "deny", wrong)
+        assert result.code == 2
+        assert near in result.err
+    assert "There are no rules" in (await cli("permissions")).out
+    assert (await cli("permissions", "deny", "network")).code == 0
+    assert "so is a command that uses the network" in (await cli("permissions")).out
+
+
+async def test_remove_takes_a_rule_from_where_it_stands(cli):
+    """Without --workspace from both places, each named; with it from this folder alone; spaces do not matter."""
+    rule = "write_file(docs/**)"
+    await cli("permissions", "deny", rule)
+    await cli("permissions", "deny", rule, "--workspace")
+    removed = await cli("permissions", "remove", "write_file( docs/** )", "--workspace")
+    assert removed.out.count("Removed: deny") == 1
+    assert "in every folder" not in removed.out
+    again = await cli("permissions", "remove", rule, "--workspace")
+    assert again.code == 2
+    assert "without --workspace" in again.err
+    await cli("permissions", "deny", rule, "--workspace")
+    both = (await cli("permissions", "remove", rule)).out
+    assert both.count("Removed: deny") == 2
+    assert "in every folder" in both
+    assert "There are no rules" in (await cli("permissions")).out

@@ -63,7 +63,7 @@ async def test_a_kill_in_the_middle_of_a_summary_costs_the_summary_only(cli, ask
     trims = [event for event in events if isinstance(event, Trimmed)]
     assert len(trims) == len(asked) - 1
     assert "test_total fails" in trims[0].summary
-    assert "<asked>\n- Fix the total.\n</asked>" in trims[0].summary
+    assert all("Fix the total." in body.decode() for body in looked)
     results = [event.result.call_id for event in events if isinstance(event, CallDone)]
     assert results == [f"call_{n:08}" for n in range(1, TURNS + 1)]
     assert all(whole(json.loads(body)["messages"]) for body in looked)

@@ -148,3 +148,34 @@ async def test_redirected_progress_is_plain_lines(cli):
         assert await terminal.end() == 0
     assert "\x1b" not in terminal.raw
     assert "Done." in terminal.text
+
+
+async def test_a_long_change_is_folded_and_shown_whole_on_request(cli, asks):
+    """A new file of 303 lines: its beginning and end, then all of it, and what a lasting yes would cover."""
+    content = "".join(f"row {n}\n" for n in range(303))
+    async with (
+        cli.model(asks("write_file", path="x.txt", content=content), "ok"),
+        cli.on_terminal("run", "write") as terminal,
+    ):
+        await terminal.see("[y/n/a/v]")
+        assert "creates x.txt (303 lines)" in terminal.text
+        assert "row 150" not in terminal.text
+        assert "+row 302" in terminal.text
+        assert "a: yes to every call of write_file until the session ends" in " ".join(terminal.text.split())
+        terminal.type("v\n")
+        await terminal.see("+row 150")
+        terminal.type("y\n")
+        assert await terminal.end() == 0
+    assert (cli.workspace / "x.txt").read_text() == content
+
+
+async def test_escapes_in_a_command_are_visible_in_the_question(cli, asks):
+    """What runs is what was shown."""
+    async with (
+        cli.model(asks("run_terminal_cmd", command="touch 'a\x1b[31mb' c"), "ok"),
+        cli.on_terminal("run", "touch") as terminal,
+    ):
+        await terminal.see("[y/n/a]")
+        assert "touch 'a\\x1b[31mb' c" in terminal.text
+        terminal.type("n\n")
+        assert await terminal.end() == 0

@@ -104,6 +104,63 @@ async def test_a_second_signal_leaves_at_once_and_nothing_behind(cli, asks, wait
             assert await process.wait() == 130
 
 
+STUCK = """
+import trio
+from hilum import tool, hookimpl
+
+@tool(risk='read', timeout=1)
+async def stick() -> str:
+    'Never ends.'
+    open('stuck', 'w').close()
+    with trio.CancelScope(shield=True):
+        await trio.sleep_forever()
+
+@hookimpl
+def provide_tools():
+    return [stick]
+"""
+
+
+def install_stuck(cli):
+    """Install a plugin with a tool that heeds neither its time limit nor a stop; returns the folder for PYTHONPATH."""
+    plugin = cli.folder / "plugins"
+    info = plugin / "hilum_sticky-1.0.dist-info"
+    info.mkdir(parents=True)
+    (plugin / "hilum_sticky.py").write_text(STUCK)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hilum-sticky\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[hilum]\nsticky = hilum_sticky\n")
+    return str(plugin)
+
+
+async def test_a_tool_that_ignores_its_limit_keeps_nothing_running(cli):
+    """The run goes on after the limit, completes, and the process ends though the tool does not."""
+    call = AssistantMessage((ToolCall("a", "stick", "{}"),), stop="calls")
+    path = install_stuck(cli)
+    async with (
+        cli.model(call, "Done."),
+        cli.started("run", "go", "--output-format", "json", PYTHONPATH=path) as process,
+    ):
+        with trio.fail_after(60):
+            result = json.loads(await read_all(process.stdout))
+            assert await process.wait() == 0
+    assert result["state"] == "completed"
+    (shown,) = result["calls"]
+    assert shown["code"] == "E_TIMEOUT"
+
+
+async def test_one_signal_ends_a_run_whose_tool_does_not_end(cli, wait_until):
+    """The stop is bounded: the log is written, and the process is gone."""
+    call = AssistantMessage((ToolCall("a", "stick", "{}"),), stop="calls")
+    path = install_stuck(cli)
+    async with cli.model(call), cli.started("run", "go", PYTHONPATH=path) as process:
+        await wait_until(lambda: (cli.workspace / "stuck").exists())
+        process.send_signal(signal.SIGINT)
+        with trio.fail_after(60):
+            assert await process.wait() == 130
+    (info,) = json.loads((await cli("sessions", "list", "--json")).out)
+    assert info["state"] == "stopped"
+
+
 async def test_a_stop_before_the_answer_is_clean(cli, wait_until):
     """While the model is silent."""
     async with (

@@ -101,3 +101,18 @@ async def test_a_title_cannot_drive_the_terminal(cli):
         done = await cli("sessions", *arguments)
         assert "\x1b" not in done.out
         assert "\\x1b[2J" in done.out
+
+
+async def test_exports_hold_no_keys(cli):
+    """Neither of the prompt nor of the model's text, in any format; what is exported as JSON stays JSON."""
+    key = "ghp_" + "abcdefghijklmnopqrstuvwxyz0123456789"
+    async with cli.model(f"You said {key}."):
+        assert (await cli("run", f"my key is {key}")).code == 0
+    session = json.loads((await cli("sessions", "list", "--json")).out)[0]["id"]
+    for form in ("jsonl", "markdown", "cassette"):
+        done = await cli("sessions", "export", session, "--format", form)
+        assert done.code == 0
+        assert key not in done.out
+        assert "[REDACTED:GITHUB_TOKEN]" in done.out
+        if form == "jsonl":
+            assert all(map(json.loads, done.out.splitlines()))

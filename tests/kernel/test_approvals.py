@@ -4,7 +4,7 @@ import pytest
 import trio
 from hilum import Mode, UsageError, allow, ask, tool
 from hilum.errors import E_APPROVAL_TIMEOUT, E_DENIED, E_REJECTED
-from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, CallStarted, StateChanged
+from hilum.events import ApprovalAnswered, ApprovalAsked, ApprovalShown, CallDone, CallStarted, StateChanged
 from hilum.testing import plugin, use
 
 
@@ -45,7 +45,10 @@ async def test_accepted_call_runs_after_the_answer(bench, tools, ran):
     asked = await kit.wait_for(ApprovalAsked)
     assert ran == []
     assert (asked.call.name, asked.call.arguments, asked.risk) == ("execute", '{"n":1}', "execute")
-    assert 290 < asked.deadline - asked.at <= 300
+    assert asked.seconds == 300
+    shown = await kit.wait_for(ApprovalShown)
+    assert shown.id == asked.id
+    assert 290 < shown.deadline - shown.at <= 300
     assert kit.of(StateChanged)[-1].state == "waiting_for_approval"
     kit.session.answer(asked.id, True)
     with kit.guard():
@@ -240,3 +243,14 @@ async def test_gate_may_ask_about_a_reading_tool(bench, tools):
     with kit.guard():
         await run.wait()
     assert kit.results[0].text == "seen"
+
+
+@pytest.mark.parametrize(("reason", "told"), [("use m9 instead", "use m9 instead. "), ("Stop!", "Stop! ")])
+async def test_a_rejection_is_a_sentence_with_its_stop(bench, tools, reason, told):
+    """The reason is the user's, in whatever spelling."""
+    kit = await bench(tools, answers=[use("execute"), "ok"], approve="ask_first")
+    run = await kit.start("x")
+    kit.session.answer((await kit.wait_for(ApprovalAsked)).id, False, reason=reason)
+    with kit.guard():
+        await run.wait()
+    assert f"The user rejected the call: {told}Change your plan." in kit.results[0].text

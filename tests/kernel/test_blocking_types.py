@@ -6,7 +6,7 @@ from pathlib import Path
 
 import hilum.blocking
 import pytest
-from hilum import kernel, session
+from hilum import kernel, session, standard
 
 STUB = ast.parse(Path(hilum.blocking.__file__).with_suffix(".pyi").read_text())
 PLAIN = {"Reader": "Iterator[AnyEvent | Delta]"}  # what else the host gets in its own kind
@@ -23,12 +23,16 @@ def plain(node):
     result = ast.unparse(node.returns).replace("ev.", "")  # the kernel's name for hilum.events
     if "asynccontextmanager" in [ast.unparse(decorator) for decorator in node.decorator_list]:
         result = result.replace("AsyncIterator", "AbstractContextManager")
-    return ast.unparse(node.args), PLAIN.get(result, result)
+    result = result.replace("AsyncIterator", "Iterator")
+    arguments = ast.unparse(node.args).replace("kernel.Kernel", "Kernel")  # a callback runs on the trio side
+    return arguments, PLAIN.get(result, result)
 
 
 def changed(node):
     """Whether a function of the kernel has another type in plain code: it is async, or gives what is."""
     words = {n.id for n in ast.walk(node.returns) if isinstance(n, ast.Name)}
+    if node.name == "find_session":
+        return False
     return isinstance(node, ast.AsyncFunctionDef) or bool(words & {"Kernel", "Session", "Run", *PLAIN})
 
 
@@ -36,6 +40,8 @@ def changed(node):
 def test_types_of_plain_code_are_those_of_the_kernel(kind):
     """Each method that is another one in plain code stands there, with the same parameters; no other does."""
     found = ast.parse(inspect.getsource(kind)).body
+    if kind is kernel:
+        found += ast.parse(inspect.getsource(standard)).body
     stub = STUB.body
     if inspect.isclass(kind):
         found = found[0].body

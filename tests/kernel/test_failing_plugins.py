@@ -1,5 +1,7 @@
 """Plugins that do not load, crash in a lifespan, are required and missing, or clash: each fails alone."""
 
+import gc
+import weakref
 from contextlib import asynccontextmanager
 
 import pytest
@@ -8,6 +10,7 @@ from hilum import UsageError, deny, hookimpl, open_kernel, tool
 from hilum.errors import E_DENIED, E_PLUGIN, E_UNKNOWN_TOOL
 from hilum.events import CallStarted, PluginFault
 from hilum.testing import open_bench, plugin, use
+from hilum_hooks import Fault
 
 
 @tool(risk="read", effect="pure")
@@ -65,24 +68,36 @@ async def test_unknown_name_is_refused_with_near_names(install):
             raise AssertionError("opened")
 
 
-@pytest.mark.parametrize("state", ["not installed", "does not load", "fails to open", "fails to open its kernel half"])
-async def test_without_a_required_plugin_no_call_runs(install, state):
-    """The prompt is answered, every call is refused, and plugin and reason are named."""
+OPENS = """
+from hilum import hookimpl
+
+@hookimpl
+async def {hook}():
+    raise RuntimeError("no connection")
+    yield
+"""
+LACKING = {"not installed": "", "does not load": "1 / 0"}
+LACKING |= {hook: OPENS.format(hook=hook) for hook in ("open_session", "open_kernel")}
+
+
+@pytest.mark.parametrize("state", LACKING)
+async def test_without_a_required_distribution_no_call_runs(install, state):
+    """The prompt is answered, every call is refused, and distribution and reason are named."""
     plugins: list[object] = [plugin("tools", look)]
-    if state == "does not load":
-        install("keeper", "1 / 0")
+    if LACKING[state]:
+        install("keeper", LACKING[state])
         plugins.append("keeper")
-    elif state.startswith("fails"):
-
-        async def opens():
-            raise RuntimeError("no connection")
-            yield
-
-        plugins.append(plugin("keeper", **{"open_kernel" if "kernel" in state else "open_session": opens}))
-    async with open_bench(*plugins, settings={"required": ["keeper"]}, faults=True) as kit:
+    async with open_bench(*plugins, settings={"required": ["hilum-keeper"]}, faults=True) as kit:
         result = await kit.call("look")
         assert result.code == E_DENIED
-        assert "The plugin keeper guards tool calls and is off" in result.text
+        assert "keeper' is required and not in" in result.text or "'keeper' guards tool calls and is not" in result.text
+
+
+async def test_an_object_does_not_stand_for_a_required_distribution():
+    """Whoever requires the guard means the package, and no object of that name."""
+    keeper = plugin("keeper", remind=lambda: None)
+    async with open_bench(plugin("tools", look), keeper, settings={"required": ["keeper"]}) as kit:
+        assert "The distribution 'keeper' is required and not installed" in (await kit.call("look")).text
 
 
 async def test_closed_gate_opens_when_the_user_blocks_the_plugin_by_name(install):
@@ -236,7 +251,7 @@ async def test_of_two_tools_of_one_name_the_first_counts(bench):
     kit = await bench(plugin("one", look), plugin("two", other), faults=True)
     assert (await kit.call("look")).text == "seen"
     assert (kit.faults[0].plugin, kit.faults[0].hook) == ("two", "provide_tools")
-    assert "the plugin one has a tool look already" in str(kit.faults[0])
+    assert "The plugin one has a tool look already" in str(kit.faults[0])
 
 
 async def test_a_tool_belongs_to_the_plugin_that_gives_it_in_each_session(bench):
@@ -245,7 +260,7 @@ async def test_a_tool_belongs_to_the_plugin_that_gives_it_in_each_session(bench)
     assert [kit.session.tools["look"].plugin for kit in (one, two)] == ["one", "two"]
     both = await bench(plugin("two", look), plugin("one", look), faults=True)
     assert both.session.tools["look"].plugin == "two"
-    assert "the plugin two has a tool look already" in str(both.faults[0])
+    assert "The plugin two has a tool look already" in str(both.faults[0])
     assert (await two.call("look")).text == "seen"
 
 
@@ -284,3 +299,51 @@ async def test_gate_that_denies_for_good_is_no_fault(bench):
     for _ in range(5):
         assert "Not on Sundays." in (await kit.call("look")).text
     assert kit.faults == []
+
+
+async def test_a_required_distribution_that_is_not_there_can_be_blocked_by_name(bench):
+    """The user says once that it is meant."""
+    blocked = {"required": ["hilum-keeper"], "plugins.block": ["keeper"]}
+    assert (await (await bench(plugin("tools", look), settings=blocked)).call("look")).text == "seen"
+
+
+async def test_faults_are_kept_as_text_and_not_for_ever(bench):
+    """No frame of the code that failed stays alive, and a plugin that fails all day does not fill the memory."""
+
+    class Large:
+        pass
+
+    alive = []
+
+    def remind():
+        large = Large()
+        alive.append(weakref.ref(large))
+        raise OSError("deep")
+
+    kit = await bench(plugin("bad", remind=remind), faults=True)
+    await kit.session.hooks.gather("remind", agent=kit.session.agents["main"], results=[])
+    kit.observed.clear()  # the bench keeps errors for its reports
+    gc.collect()
+    assert [str(fault) for fault in kit.kernel.faults] == ["OSError: deep"]
+    assert alive[0]() is None
+    for number in range(1000):
+        kit.kernel.keep_fault(Fault("bad", "remind", OSError(str(number))))
+    assert str(kit.kernel.faults[-1]) == "OSError: 999"
+    assert len(kit.kernel.faults) <= 200
+
+
+async def test_a_run_does_not_keep_the_arguments_of_its_calls(bench):
+    """Only what its report names is kept."""
+
+    @tool(risk="write", writes="path")
+    def write(path: str, content: str) -> str:
+        """Write."""
+        return "ok"
+
+    kept = []
+    remind = plugin("watch", remind=lambda agent: kept.extend(map(repr, agent.run.finished)))
+    kit = await bench(plugin("tools", write), remind, answers=[use("write", path="a.py", content="x" * 10_000), "ok"])
+    await kit.run("x")
+    assert len(kept) == 1
+    assert "a.py" in kept[0]
+    assert len(kept[0]) < 500

@@ -5,7 +5,8 @@ import trio
 from hilum import ModelError, UsageError, tool
 from hilum.errors import E_LLM_429, E_LLM_AUTH, E_LLM_FAIL, E_LLM_TIMEOUT
 from hilum.events import Delta, ModelAnswered, ModelFailed, ModelStarted, UserNeeded
-from hilum.models import Alive, Price
+from hilum.messages import Text, Thinking, ToolCall
+from hilum.models import Alive, Price, longest_answer
 from hilum.testing import ScriptedModel, cut, pause, plugin, say, use
 
 
@@ -92,12 +93,91 @@ async def test_silent_model_is_given_up_after_thirty_seconds_and_tried_once_more
 
 
 async def test_signs_of_life_keep_a_slow_model(bench, autojump_clock):
-    """A model that thinks for ten minutes and says so is waited for."""
-    slow = [part for _ in range(30) for part in (pause(20.0), Alive())]
-    kit = await bench(answers=[[*slow, "at last"]])
+    """A model that is queued for a hundred seconds and says so is waited for; what it then says counts anew."""
+    queued = [part for _ in range(5) for part in (pause(20.0), Alive())]
+    kit = await bench(answers=[[*queued, "at ", *queued, "last"]])
     ended, seconds = await play(kit)
     assert ended.text == "at last"
+    assert seconds == pytest.approx(200)
+
+
+@pytest.mark.parametrize("sign", [Alive(), " ", "\n"], ids=["alive", "blank", "newline"])
+async def test_signs_of_life_alone_do_not_outlive_the_limit_for_silence(bench, autojump_clock, sign):
+    """Keep-alives stretch it to four times; blanks do not stretch it at all."""
+    endless = [part for _ in range(1_000) for part in (pause(0.7), sign)]
+    kit = await bench(answers=[endless, endless])
+    ended, seconds = await play(kit)
+    assert (ended.state, ended.code) == ("failed", E_LLM_TIMEOUT)
+    limit = 120 if isinstance(sign, Alive) else 30
+    assert seconds == pytest.approx(2 * limit + 2)
+
+
+async def test_an_answer_has_a_time_limit(bench, autojump_clock):
+    """A word every twenty seconds is progress, and still not for ever; only another model is tried."""
+    endless = [part for _ in range(1_000) for part in (pause(20.0), "word ")]
+    kit = await bench(answers=[endless], settings={"answer_timeout": 600})
+    ended, seconds = await play(kit)
+    assert (ended.state, ended.code) == ("failed", E_LLM_TIMEOUT)
     assert seconds == pytest.approx(600)
+    assert "answer_timeout" in ended.hint
+
+
+async def test_an_endless_answer_is_cut_off(bench):
+    """The bound follows the model's longest answer; text, reasoning and arguments count."""
+    limit = longest_answer(ScriptedModel(max_output=1_000).info)
+    assert limit == 524_288
+    for part in (Text("x" * 1_000), Thinking("x" * 1_000), ToolCall("", "look", "x" * 1_000)):
+        kit = await bench(model=ScriptedModel([[part] * 600], max_output=1_000))
+        ended = await kit.run("x")
+        assert (ended.state, ended.code) == ("failed", E_LLM_FAIL)
+        assert "524,288 characters" in ended.error
+        assert len(kit.requests) == 1
+
+
+async def test_a_fallback_that_does_not_exist_is_named_and_the_rest_of_the_list_tried(bench, autojump_clock):
+    second = ScriptedModel(["from the second"], name="scripted/second")
+    kit = await bench(
+        answers=[failing("timeout")] * 2,
+        models={"second": second},
+        settings={"fallback": ["nobody/there", "scripted/gone", "scripted/second"]},
+    )
+    ended, _ = await play(kit)
+    assert ended.text == "from the second"
+    failed = kit.of(ModelFailed)[-1]
+    assert (failed.action, failed.next) == ("fallback", "scripted/second")
+    assert "The fallback nobody/there cannot be used" in failed.hint
+    assert "The fallback scripted/gone cannot be used" in failed.hint
+
+
+async def test_a_fallback_that_does_not_exist_does_not_hide_the_true_error(bench, autojump_clock):
+    kit = await bench(answers=[failing("timeout")] * 2, settings={"fallback": ["nobody/there"]})
+    ended, _ = await play(kit)
+    assert (ended.code, ended.error) == (E_LLM_TIMEOUT, "It failed: timeout.")
+    assert "The fallback nobody/there cannot be used" in ended.hint
+
+
+async def test_when_the_fallback_fails_too_both_errors_are_told(bench, autojump_clock):
+    second = ScriptedModel([failing("auth")], name="scripted/second")
+    kit = await bench(
+        answers=[failing("timeout")] * 2, models={"second": second}, settings={"fallback": ["scripted/second"]}
+    )
+    ended, _ = await play(kit)
+    assert ended.error == "It failed: timeout. The fallback scripted/second failed, too: It failed: auth."
+
+
+async def test_a_wait_that_is_too_long_is_told(bench, autojump_clock):
+    kit = await bench(answers=[failing("rate_limit", retry_after=4_000.0)])
+    ended, seconds = await play(kit)
+    assert seconds == 0
+    assert "The provider asks to wait 1 h 6 min" in ended.hint
+
+
+async def test_no_credit_is_told_at_once(bench, autojump_clock):
+    """Waiting brings no credit; another model may have some."""
+    second = ScriptedModel(["from the second"], name="scripted/second")
+    kit = await bench(answers=[failing("quota")], models={"second": second}, settings={"fallback": ["scripted/second"]})
+    ended, seconds = await play(kit)
+    assert (ended.text, seconds) == ("from the second", 0)
 
 
 async def test_fallback_goes_on_with_the_next_model(bench, autojump_clock):

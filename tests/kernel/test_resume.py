@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 import trio
-from hilum import Profile, tool
-from hilum.errors import E_INTERRUPTED, StoreError
+from hilum import ModelError, Profile, UsageError, hookimpl, tool
+from hilum.errors import E_INTERRUPTED, E_LLM_AUTH, StoreError
 from hilum.events import (
     ApprovalAsked,
     CallDone,
@@ -374,3 +374,48 @@ async def test_a_prompt_that_waited_when_hilum_died_runs_before_a_new_one(tmp_pa
         kit.session.emit(PromptQueued(text="old"), kit.session.agents["main"], "old-run")
         assert (await kit.run("new")).text == "new answer"
         assert next((event.run, event.text) for event in kit.of(RunEnded)) == ("old-run", "old answer")
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_a_failure_that_passes_is_tried_again_from_the_last_state(opened, times):
+    """Retry repeats the request that failed; finished calls stay finished, in another kernel, too, and so does the context."""
+    store, tools = MemoryStore(), Tools()
+    refused = [ModelError("No.", kind="auth")] * times
+    async with opened(tools.plugin, answers=[use("send"), *refused], store=store) as kit:
+        assert (await kit.run("the task")).code == E_LLM_AUTH
+        for _ in refused[1:]:
+            assert (await (await kit.session.retry()).wait()).code == E_LLM_AUTH
+        session, before = kit.session.id, kit.requests
+    async with opened(tools.plugin, answers=["done"], store=store, resume=session) as kit:
+        assert kit.session.resume() == []
+        ended = await (await kit.session.retry()).wait()
+        assert (ended.state, ended.text, tools.ran) == ("completed", "done", ["send"])
+        assert kit.requests[0].messages == before[-1].messages
+        with pytest.raises(UsageError):
+            await kit.session.retry()
+
+
+async def test_an_answer_that_had_arrived_is_not_asked_for_again(opened):
+    """A stop after the whole answer: the retry checks that answer and ends with it."""
+    store, tools = MemoryStore(), Tools()
+    checking = trio.Event()
+
+    class Checker:
+        hang = True
+
+        @hookimpl
+        async def check_answer(self):
+            checking.set()
+            if Checker.hang:
+                await trio.sleep_forever()
+
+    async with opened(tools.plugin, Checker(), answers=["the answer"], store=store) as kit:
+        run = await kit.start("the task")
+        with kit.guard():
+            await checking.wait()
+            run.stop()
+            assert (await run.wait()).state == "stopped"
+            Checker.hang = False
+            ended = await (await kit.session.retry()).wait()
+        assert (ended.state, ended.text) == ("completed", "the answer")
+        assert len(kit.requests) == 1

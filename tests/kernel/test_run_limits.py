@@ -2,9 +2,9 @@
 
 import pytest
 import trio
-from hilum import Profile, tool
+from hilum import Profile, ToolError, tool
 from hilum.errors import E_TIMEOUT, E_TOKEN_LIMIT, E_TURN_LIMIT
-from hilum.events import ErrorRaised, RoundEnded, StateChanged
+from hilum.events import CallStarted, ErrorRaised, RoundEnded, StateChanged
 from hilum.messages import Usage
 from hilum.testing import pause, plugin, say, use
 
@@ -21,7 +21,8 @@ async def test_turn_limit_ends_as_partial_success_that_can_go_on(bench, autojump
     kit = await bench(plugin("tools", step), answers=[use("step", n=n) for n in range(30)])
     ended = await kit.run("x")
     assert (ended.state, ended.code, ended.turns) == ("partial_success", E_TURN_LIMIT, 25)
-    assert "All finished work is kept" in ended.left
+    assert "All finished work is kept" in ended.hint
+    assert ended.done == "Tools run: step × 25."
     assert len(kit.results) == 25
     assert "One turn is left" in kit.of(RoundEnded)[-2].notes[-1]
     kit.model.next("Done at last.")
@@ -77,5 +78,43 @@ async def test_wall_clock_ends_the_run_wherever_it_is(bench, autojump_clock, whe
 
 async def test_main_agents_have_no_time_limit_by_default(bench, autojump_clock):
     """A day is fine."""
-    kit = await bench(answers=[[pause(25.0)] * 3000 + ["finally"]], settings={"silence": 1e6})
+    kit = await bench(answers=[[pause(25.0)] * 3000 + ["finally"]], settings={"silence": 1e6, "answer_timeout": 1e6})
     assert (await kit.run("x")).text == "finally"
+
+
+@tool(risk="write", writes="path")
+def put(path: str) -> str:
+    """Write a file."""
+    if path == "bad.py":
+        raise ToolError("No.")
+    return "written"
+
+
+async def test_the_end_at_a_limit_says_what_was_done_and_what_is_left(bench):
+    """Files and tools come from the calls that ended; what the model said beside its calls is no answer."""
+    answers = [
+        [say("First the model."), use("put", path="a.py"), use("put", path="bad.py")],
+        [say("Now the tests."), use("put", path="b.py"), use("put", path="a.py")],
+    ]
+    kit = await bench(plugin("tools", put), answers=answers, settings={"turns": 2})
+    ended = await kit.run("x")
+    assert (ended.state, ended.code) == ("partial_success", E_TURN_LIMIT)
+    assert (ended.text, ended.commentary) == ("", "Now the tests.")
+    assert ended.done == "Files written: a.py, b.py. Tools run: put × 4 (1 failed)."
+    assert ended.left == "The last announced step may not be done: Now the tests."
+
+
+async def test_a_stopped_run_says_which_call_was_cut_off(bench):
+    kit = await bench(plugin("tools", step), answers=[[say("I take a step."), use("step", n=1)]])
+    run = await kit.start("x")
+    await kit.wait_for(CallStarted)
+    run.stop()
+    ended = await run.wait()
+    assert (ended.state, ended.text, ended.commentary) == ("stopped", "", "I take a step.")
+    assert "Calls that were cut off: step." in ended.left
+
+
+async def test_a_completed_run_has_its_answer_and_nothing_else(bench):
+    kit = await bench(plugin("tools", put), answers=[[say("First."), use("put", path="a.py")], "Done."])
+    ended = await kit.run("x")
+    assert (ended.text, ended.commentary, ended.done, ended.left) == ("Done.", "", "", "")

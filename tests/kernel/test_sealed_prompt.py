@@ -181,7 +181,7 @@ async def test_late_tool_is_reached_through_the_stable_pair(bench):
     kit = await late_bench(bench, [use("look"), use("find_tools", query="weather"), call, "ok"])
     await kit.run("x")
     assert all([spec.name for spec in request.tools] == ["look", "find_tools", "call_tool"] for request in kit.requests)
-    assert "New tools: weather. Reach them through find_tools and call_tool." in kit.of(RoundEnded)[0].notes
+    assert "New tools, to be called through call_tool: weather(city)." in kit.of(RoundEnded)[0].notes
     assert '"city"' in kit.result("find_tools").text
     assert kit.result("call_tool").text == "Rain in Kiel."
     assert kit.of(CallStarted)[-1].plugin == "late"

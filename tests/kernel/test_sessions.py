@@ -253,6 +253,18 @@ async def test_project_settings_hold_for_the_sessions_of_their_folder(bench):
     assert (await kit.run("x")).turns == 2
 
 
+async def test_a_project_cannot_raise_the_turns_or_choose_the_model(bench):
+    """What it may not say does not count, and a note says what and how to use it all the same."""
+    files = {".hilum/settings.toml": 'turns = 500\nmodel = "dear/model"\n'}
+    kit = await bench(files=files)
+    assert kit.session.options.turns == 25
+    assert kit.session.model != "dear/model"
+    note = kit.of(PluginEvent)[0]
+    assert note.name == "settings.ignored"
+    assert "turns = 500 is ignored: a project may only lower it, and without the project it is 25" in note.data["say"]
+    assert 'put `model = "dear/model"` into your own settings file' in note.data["say"]
+
+
 async def test_cancelled_run_is_stopped_before_the_cancellation_goes_on(bench):
     """Cancelling session.run ends the run, and only then unwinds."""
     kit = await bench(answers=[pause(trio.Event())])

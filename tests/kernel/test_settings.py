@@ -29,7 +29,7 @@ def user(tmp_path):
 def test_settings_stand_where_hilum_says(tmp_path, environ, user):
     """In the user's folder, in .hilum of a project, and in variables HILUM_…."""
     (tmp_path / ".hilum").mkdir()
-    user.write_text("model = 'user/m'\nturns = 1\nmode = 'ask'\n")
+    user.write_text("model = 'user/m'\nturns = 3\nmode = 'ask'\n")
     (tmp_path / ".hilum" / "settings.toml").write_text("turns = 2\nmode = 'plan'\n")
     settings = load([KernelSettings], workspace=tmp_path, environ=environ | {"HILUM_MODE": "debug"})
     found = settings.get(KernelSettings)

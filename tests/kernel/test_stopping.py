@@ -218,3 +218,25 @@ async def test_what_a_face_says_comes_with_the_prompt_it_was_said_for(bench):
         for run in runs:
             await run.wait()
     assert seen == [("one", {"active_file": "a.py"}), ("two", {"active_file": "b.py"}), ("three", {})]
+
+
+async def test_a_call_that_is_stopped_has_run_for_its_time(bench, autojump_clock):
+    """Its end says how long it ran."""
+    there = trio.Event()
+
+    @tool(risk="read")
+    async def work() -> str:
+        """Work."""
+        await trio.sleep(2)
+        there.set()
+        await trio.sleep_forever()
+        return ""
+
+    kit = await bench(plugin("tools", work), answers=[use("work"), "ok"])
+    run = await kit.start("x")
+    with kit.guard():
+        await there.wait()
+        run.stop()
+        await run.wait()
+    (done,) = kit.of(CallDone)
+    assert done.seconds >= 2

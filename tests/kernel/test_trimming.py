@@ -1,8 +1,9 @@
 """Trimming: over 80 % of the window the oldest goes, calls stay with their results, and it always ends."""
 
+import attrs
 import pytest
 from hilum import Agent, Image, Layer, ModelError, Output, Trim, UsageError, hookimpl, tool
-from hilum.errors import E_LLM_FAIL
+from hilum.errors import E_WINDOW
 from hilum.events import LayersSealed, ModelAnswered, ModelFailed, ModelStarted, ModelUsed, Trimmed
 from hilum.messages import AssistantMessage, NoteMessage, Thinking, ToolCall, ToolMessage, Usage, UserMessage
 from hilum.state import Conversation
@@ -30,6 +31,11 @@ def whole(messages):
     return not open_calls
 
 
+def asked(request):
+    """The request of the run, as the model reads it."""
+    return next(message.parts[0].text for message in request.messages if isinstance(message, UserMessage))
+
+
 def small(answers, **options):
     """A model with a small window: 8,000 tokens, of which 80 % are about 25 kB."""
     return ScriptedModel(answers, window=9_000, max_output=1_000, **options)
@@ -49,7 +55,7 @@ async def test_long_conversation_is_cut_from_its_oldest_end(bench):
     assert causes == ["run"] + ["trim"] * len(kit.of(Trimmed))
     first = next(request for request in kit.requests if isinstance(request.messages[0], NoteMessage))
     assert "earlier messages were dropped" in first.messages[0].text
-    assert "The user asked: Find it." in first.messages[0].text
+    assert all(asked(request) == "Find it. " + "x" * 2000 for request in kit.requests)
 
 
 async def test_nothing_is_trimmed_below_eighty_percent(bench):
@@ -71,7 +77,7 @@ async def test_plugin_decides_how_to_trim(bench):
         kinds = [type(message) for message in messages]
         return Trim(kinds.index(ToolMessage, 4), "What happened so far.")
 
-    answers = [use("look", n=n, size=6000) for n in range(5)]
+    answers = [use("look", n=n, size=1500) for n in range(12)]
     kit = await bench(plugin("memory", look, trim_context=trim_context), model=small([*answers, "done"]))
     assert (await kit.run("x")).state == "completed"
     trimmed = kit.of(Trimmed)[0]
@@ -79,7 +85,8 @@ async def test_plugin_decides_how_to_trim(bench):
     assert seen[0][1] < trimmed.before
     after = next(request for request in kit.requests if isinstance(request.messages[0], NoteMessage))
     assert after.messages[0].text == "What happened so far."
-    assert isinstance(after.messages[1], AssistantMessage)
+    assert isinstance(after.messages[1], UserMessage)
+    assert isinstance(after.messages[2], AssistantMessage)
     assert whole(after.messages)
 
 
@@ -90,45 +97,62 @@ async def test_plugin_may_thin_results_instead(bench):
         results = [result for message in messages if isinstance(message, ToolMessage) for result in message.results]
         return Trim(thinned={result.call_id: "(thinned)" for result in results[:-1] if len(result.text) > 100})
 
-    answers = [use("look", n=n, size=1700) for n in range(4)]
+    answers = [use("look", n=n, size=400) for n in range(17)]
     kit = await bench(plugin("memory", look, trim_context=trim_context), model=small([*answers, "done"]))
     assert (await kit.run("x")).state == "completed"
     last = kit.requests[-1].messages
     assert isinstance(last[0], UserMessage)
     assert next(m.results[0].text for m in last if isinstance(m, ToolMessage)) == "(thinned)"
-    assert len(last) == 9
+    assert len(last) == 35
 
 
 @pytest.mark.parametrize("useless", [Trim(), Trim(upto=-3), Trim(summary="nothing")])
 async def test_useless_trim_of_a_plugin_falls_back_to_plain_dropping(bench, useless):
     """A plugin that would cut nothing is no help; the run goes on."""
-    answers = [use("look", n=n, size=6000) for n in range(5)]
+    answers = [use("look", n=n, size=6000) for n in range(16)]
     memory = plugin("memory", look, trim_context=lambda: useless)
     kit = await bench(memory, model=small([*answers, "done"]))
     assert (await kit.run("x")).state == "completed"
     assert "earlier messages were dropped" in kit.of(Trimmed)[0].summary
 
 
-async def test_result_bigger_than_the_window_is_thinned(bench):
-    """One result of 100 kB in a window of 32 kB keeps its beginning and its end, and the run is answered."""
+async def test_result_bigger_than_the_window_is_shortened_as_it_joins(bench):
+    """One result of 100 kB in a window of 32 kB keeps its beginning and its end; nothing else has to go for it."""
     kit = await bench(plugin("tools", look), model=small([use("look", n=7, size=100_000), "done"]))
     with kit.guard():
         ended = await kit.run("x")
     assert ended.state == "completed"
     text = kit.requests[1].messages[-1].results[0].text
     assert text.startswith("777")
-    assert "left out to fit the window" in text
-    assert len(kit.requests[1].body) < 32_000
+    assert "characters left out because the result is too large for the window" in text
+    assert len(text) < 9_000 / 4
+    assert kit.of(Trimmed) == []
     assert kit.results[0].text == "7" * 100_000
 
 
-async def test_prompt_bigger_than_the_window_ends_in_an_error_and_not_in_a_loop(bench):
-    """What cannot be made to fit is sent, refused, and told."""
-    too_long = ModelError("The prompt is too long.", kind="too_long", status=400)
-    kit = await bench(model=small([too_long, too_long]))
+async def test_a_request_bigger_than_the_window_is_refused_before_any_call(bench):
+    """The error names the sizes and what to do; a shorter prompt is answered."""
+    kit = await bench(model=small(["ok"]))
     ended = await kit.run("x" * 100_000)
-    assert (ended.state, ended.code) == ("failed", E_LLM_FAIL)
-    assert len(kit.requests) == 2
+    assert (ended.state, ended.code) == ("failed", E_WINDOW)
+    assert kit.requests == []
+    assert "9,000 tokens" in ended.error
+    assert "the request 25,001" in ended.error
+    assert ended.hint.startswith("Shorten the request")
+    assert (await kit.run("x")).text == "ok"
+
+
+async def test_tools_bigger_than_the_window_are_refused_before_any_call(bench):
+    @tool(risk="read")
+    def wordy(n: int) -> str:
+        """Look."""
+        return ""
+
+    wordy = attrs.evolve(wordy, description="word " * 8_000)
+    kit = await bench(plugin("tools", wordy), model=small([]))
+    ended = await kit.run("x")
+    assert (ended.state, ended.code) == ("failed", E_WINDOW)
+    assert "--no-plugin" in ended.hint
 
 
 async def test_refused_as_too_long_is_trimmed_once_and_tried_again(bench):

@@ -3,11 +3,14 @@
 import pytest
 import trio
 from hilum import Trim
-from hilum.events import ErrorRaised, LayersSealed, RunEnded, RunStarted, Trimmed
-from hilum.messages import NoteMessage
+from hilum.events import ErrorRaised, LayersSealed, PromptQueued, RunEnded, RunRetried, RunStarted, Trimmed
+from hilum.messages import NoteMessage, Text, UserMessage
+from hilum.state import Conversation
 from hilum.store import MemoryStore
 from hilum.testing import ScriptedModel, open_bench, pause, plugin
 from hilum.testing.models import JsonWire
+from hypothesis import given
+from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 
@@ -168,3 +171,63 @@ async def test_a_fault_in_a_trim_at_rest_is_told_and_the_session_goes_on(bench):
     brittle.broken = False
     assert [event.message for event in kit.of(ErrorRaised)] == ["Nothing was trimmed: ZeroDivisionError()"]
     assert (await kit.run("y")).state == "completed"
+
+
+ENDS = [
+    ("stopped", ""),
+    ("timed_out", "E_TIMEOUT"),
+    ("failed", "E_LLM_FAIL"),
+    ("completed", ""),
+    ("failed", "E_PLUGIN"),
+]
+STEP = st.one_of(
+    st.tuples(st.just("run"), st.sampled_from(ENDS), st.integers(0, 3)),
+    st.tuples(st.just("trim"), st.integers(0, 12), st.booleans()),
+    st.tuples(st.just("queued prompt is stopped")),
+    st.tuples(st.just("retry"), st.sampled_from(ENDS), st.integers(0, 3)),
+)
+
+
+@given(st.lists(STEP, max_size=12))
+def test_what_may_be_retried_keeps_its_request(steps):
+    """Whatever is trimmed between the end of a run and its retry: the request is there, and known to be it."""
+    conversation, wanted, count = Conversation(), None, 0
+    for step in steps:
+        count += 1
+        identity = f"run-{count}"
+        if step[0] == "trim":
+            conversation.apply(Trimmed(upto=min(step[1], len(conversation.messages)), summary="so far" * step[2]))
+            continue
+        if step[0] == "queued prompt is stopped":
+            conversation.apply(PromptQueued(run=identity, text="never begun"))
+            conversation.apply(RunEnded(run=identity, state="stopped"))
+            continue
+        if step[0] == "run":
+            wanted = UserMessage((Text(f"request {count}", "user"),))
+            conversation.apply(RunStarted(run=identity, text="x", message=wanted))
+        elif conversation.retryable and wanted is not None and wanted in conversation.messages:
+            conversation.apply(RunRetried(run=identity, previous=""))
+        else:
+            continue
+        assert conversation.messages[conversation.request] == wanted
+        for turn in range(step[2]):
+            conversation.messages.append(NoteMessage(f"turn {turn}"))
+        (state, code) = step[1]
+        conversation.apply(RunEnded(run=identity, state=state, code=code))
+        if conversation.retryable:
+            assert conversation.messages[conversation.request] == wanted
+    if conversation.retryable and wanted is not None and conversation.kept_request is not None:
+        assert conversation.messages[conversation.kept_request] == wanted
+
+
+@pytest.mark.parametrize("ended", ENDS[:3])
+def test_a_run_that_is_retried_after_a_trim_has_its_request(ended):
+    """The trim takes the whole conversation but what was asked."""
+    request = UserMessage((Text("the request", "user"),))
+    conversation = Conversation()
+    conversation.apply(RunStarted(run="one", text="x", message=request))
+    conversation.apply(RunEnded(run="one", state=ended[0], code=ended[1]))
+    conversation.apply(Trimmed(upto=1, summary="so far"))
+    conversation.apply(RunRetried(run="two", previous="one"))
+    assert conversation.messages == [NoteMessage("so far"), request]
+    assert conversation.request == 1

@@ -1,6 +1,6 @@
 """Looks things up: the four ways in which a call can fail."""
 
-from hilum import NeedsUser, ToolDenied, ToolError, hookimpl, tool
+from hilum import NeedsUser, Tool, ToolDenied, ToolError, hookimpl, tool
 
 CAPITALS = {"France": "Paris", "Japan": "Tokyo"}
 
@@ -23,5 +23,5 @@ def look_up(key: str) -> str:
 
 
 @hookimpl
-def provide_tools():
+def provide_tools() -> list[Tool]:
     return [look_up]

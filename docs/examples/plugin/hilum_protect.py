@@ -3,7 +3,7 @@
 import json
 from fnmatch import fnmatch
 
-from hilum import deny, hookimpl, section, setting
+from hilum import Agent, Tool, ToolCall, Verdict, deny, hookimpl, section, setting
 
 
 @section("protect")
@@ -14,7 +14,7 @@ class ProtectSettings:
 
 
 @hookimpl
-def on_tool_call(agent, call, tool):
+def on_tool_call(agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
     names = agent.session.settings(ProtectSettings).names
     arguments = json.loads(call.arguments or "{}")
     for path in (arguments[parameter] for parameter in tool.writes if parameter in arguments):

@@ -1,6 +1,6 @@
 """Shows what Git says: a child process."""
 
-from hilum import Call, ToolError, hookimpl, tool
+from hilum import Call, Tool, ToolError, hookimpl, tool
 
 
 @tool(risk="read", effect="pure", timeout=20)
@@ -13,5 +13,5 @@ async def changed_files(call: Call) -> str:
 
 
 @hookimpl
-def provide_tools():
+def provide_tools() -> list[Tool]:
     return [changed_files]

@@ -1,6 +1,8 @@
 """Keeps texts short: a layer of the system prompt, a note after a round of calls, and a setting."""
 
-from hilum import Layer, hookimpl, section, setting
+from collections.abc import Sequence
+
+from hilum import Agent, Layer, ToolResult, hookimpl, section, setting
 
 
 @section("style")
@@ -11,13 +13,13 @@ class StyleSettings:
 
 
 @hookimpl
-def build_prompt_layer(agent):
+def build_prompt_layer(agent: Agent) -> Layer:
     most = agent.session.settings(StyleSettings).most_words
     return Layer(45, "style", f"A text you write has at most {most} words.")
 
 
 @hookimpl
-def remind(results):
+def remind(results: Sequence[ToolResult]) -> str | None:
     if any(result.name == "write_file" and not result.code for result in results):
         return "Count the words of what you wrote."
     return None

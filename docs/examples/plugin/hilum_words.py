@@ -1,6 +1,6 @@
 """Counts words."""
 
-from hilum import Call, hookimpl, tool
+from hilum import Call, Tool, hookimpl, tool
 
 
 @tool(risk="read", effect="pure")
@@ -15,5 +15,5 @@ async def count_words(call: Call, path: str) -> str:
 
 
 @hookimpl
-def provide_tools():
+def provide_tools() -> list[Tool]:
     return [count_words]

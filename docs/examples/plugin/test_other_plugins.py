@@ -88,4 +88,4 @@ async def test_gate_that_fails_denies_and_stays_closed(bench):
     await b.call("ping")
     await b.call("ping")
     assert [fault.switched_off for fault in b.of(PluginFault)] == [False, False, True]
-    assert "The plugin Gate guards tool calls and is off" in (await b.call("ping")).text
+    assert "The plugin 'Gate' guards tool calls and is not working" in (await b.call("ping")).text

@@ -16,12 +16,12 @@ def plugin(name: str = "inline", /, *tools: Tool, **members: Any) -> ModuleType:
         name: The plugin's name.
         tools: Tools it gives to every session.
         members: Hook implementations by name; a function that is marked with ``hookimpl`` already keeps its options.
-            Classes (settings sections, for example) become attributes as they are.
+            Classes (settings sections, for example), and the tuples ``gates`` and ``replaces``, become attributes as they are.
     """
     module = ModuleType(name)
     if tools:
         members.setdefault("provide_tools", lambda: list(tools))
     for attribute, member in members.items():
-        marked = isinstance(member, type) or hasattr(member, "hilum_impl")
+        marked = isinstance(member, type | tuple) or hasattr(member, "hilum_impl")
         setattr(module, attribute, member if marked else hookimpl(member))
     return module

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
+from hilum.arguments import safe_answer
 from hilum.context import estimate
 from hilum.errors import ModelError, unknown
 from hilum.messages import (
@@ -182,7 +183,7 @@ class ScriptedModel:
                         yield chunk
         calls = any(isinstance(part, ToolCall) for part in parts)
         message = AssistantMessage(tuple(parts), stop=answer.stop or ("calls" if calls else "end"))
-        size = estimate(_encoder.encode(message))
+        size = estimate(_encoder.encode(safe_answer(message)))  # it may say what cannot be encoded
         yield Done(message, answer.usage or Usage(input=estimate(request.body), output=size))
 
     def _identity(self, request: Request) -> str:

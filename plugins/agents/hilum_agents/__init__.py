@@ -27,6 +27,8 @@ __all__ = [
     "look", "open_session", "read_call", "read_unknown",
 ]  # fmt: skip
 
+# What the instance of a session implements: without it no call runs.
+gates = ("check_answer", "on_tool_call")
 # Where what is public stands, loaded at first use.
 _HOMES = {
     "AgentCall": "calls", "complete_name": "calls", "read_call": "calls", "read_unknown": "calls", "Agents": "half",

@@ -144,12 +144,9 @@ async def _authored(about: str, desk: Desk) -> str:
     if desk.in_session is not None:
         text = await desk.in_session.author(AUTHOR, about)
     else:
-        from hilum import open_kernel
+        from hilum import open_standard_session
 
-        async with (
-            open_kernel(workspace=desk.workspace) as kernel,
-            kernel.open_session(desk.workspace, kind="headless") as session,
-        ):
+        async with open_standard_session(desk.workspace, kind="headless", needs_model=False) as session:
             text = await author(session, AUTHOR, about)
     fenced = re.fullmatch(r"\s*```\w*\n(.*?)\n```\s*", text, re.DOTALL)
     return fenced[1] if fenced else text

@@ -98,7 +98,7 @@ class Agents:
         """
         entry = (await self.refresh()).get(name)
         if entry is None:
-            raise unknown("agent", name, self.catalog.names, hint="hilum agents list shows them all.")
+            raise unknown("agent", name, self.catalog.names)
         if entry.state != "on":
             raise UsageError(
                 f"The agent {entry.definition.name} cannot be called: {entry.reason.rstrip('.')}.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hilum import config_folder
+from hilum import config_folder, home_folder
 
 if TYPE_CHECKING:
     from hilum_agents.definitions.definition import Dialect, Scope
@@ -39,7 +39,7 @@ def places(workspace: Path | None, folders: bool) -> Iterator[tuple[Path, str, S
         workspace: The project; ``None`` for none.
         folders: Whether the folders of other programs count, too.
     """
-    home = Path.home()
+    home = home_folder()
     if workspace is not None:
         for name, dialect in _PROJECT if folders else _PROJECT[:1]:
             if os.path.realpath(workspace / name) not in (

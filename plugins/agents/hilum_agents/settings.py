@@ -11,6 +11,7 @@ class AgentsSettings:
 
     folders: bool = setting(
         default=True,
+        project="lower",
         help="Also find agents in .claude, .gemini, .opencode, .github, .cursor and .codex of the project, and of the home.",
     )
     by_name: bool = setting(

@@ -13,6 +13,9 @@ from hilum_browser.tool import Browsers
 
 __all__ = ["BrowserSettings", "Browsers", "find_chromium", "has_playwright", "open_session", "report"]
 
+# Asks before a page of the user's own services is opened.
+gates = ("on_tool_call",)
+
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Browsers]:

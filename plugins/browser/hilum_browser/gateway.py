@@ -17,6 +17,8 @@ from hilum_web import AddressRefused, HostUnknown, Reach, located
 from hilum_browser.inside.proxy import loopback
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import anyio.abc
 
     from hilum_browser.inside.link import Channel
@@ -41,10 +43,15 @@ class Gateway:
 
     Args:
         settings: What may be reached.
+        own_ports: Returns the ports of the loopback that commands of the session opened. Called in a thread.
+
+    Attributes:
+        allowed: Ports of the loopback that the user has agreed to.
     """
 
-    def __init__(self, settings: BrowserSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: BrowserSettings, own_ports: Callable[[], set[int]] = set) -> None:
+        self._settings, self._own_ports = settings, own_ports
+        self.allowed: set[int] = set()
         self._open = 0
         self._refused: OrderedDict[tuple[str, int], Refused] = OrderedDict()
 
@@ -79,11 +86,21 @@ class Gateway:
         refused = self._refused.get((parts.hostname or "", port))
         return None if refused is None else ToolError(refused.text, code=refused.code, hint=refused.hint)
 
+    async def needs_consent(self, host: str, port: int) -> bool:
+        """Whether an address is a service of the user's on this machine, which no page reaches before they agree."""
+        if not loopback(host) or port in self.allowed or Reach(hosts=frozenset(self._settings.hosts)).lists(host, port):
+            return False
+        return port not in await trio.to_thread.run_sync(self._own_ports)
+
     async def _connect(self, host: str, port: int) -> anyio.abc.SocketStream:
         import anyio
 
         if self._open > MOST_CONNECTIONS:
             raise Refused(errors.E_UNREACHABLE, f"Pages have more than {MOST_CONNECTIONS} connections open.", "")
+        if await self.needs_consent(host, port):
+            text = f"No command of this session opened port {port} of this machine."
+            raise Refused(errors.E_ADDRESS, text, f"Navigate to it, which asks the user; they can list {host}:{port} in"
+                          " browser.hosts.")  # fmt: skip
         addresses = loopback(host) or await self._checked(host, port)
         why = "it does not answer"
         with trio.move_on_after(ALL):

@@ -11,7 +11,7 @@ from hilum import section, setting
 class BrowserSettings:
     """The browser of the agent."""
 
-    enabled: bool = setting(default=True, help="Whether the agent has the tool browser_use.")
+    enabled: bool = setting(default=True, project="lower", help="Whether the agent has the tool browser_use.")
     executable: str = setting(
         default="",
         project=False,
@@ -35,11 +35,16 @@ class BrowserSettings:
     any_certificate: bool = setting(
         default=False, project=False, help="Whether pages with TLS certificates that are not valid are opened."
     )
-    width: int = setting(default=1280, minimum=100, help="Width of a page in pixels.")
-    height: int = setting(default=800, minimum=100, help="Height of a page in pixels.")
-    timeout: float = setting(default=5.0, minimum=0.1, help="Seconds to wait for an element of a page.")
+    width: int = setting(default=1280, minimum=100, project="lower", help="Width of a page in pixels.")
+    height: int = setting(default=800, minimum=100, project="lower", help="Height of a page in pixels.")
+    timeout: float = setting(
+        default=5.0, minimum=0.1, project="lower", help="Seconds to wait for an element of a page."
+    )
     page_timeout: float = setting(
-        default=30.0, minimum=0.1, help="Seconds that a page may take to answer, or a download to come."
+        default=30.0,
+        minimum=0.1,
+        project="lower",
+        help="Seconds that a page may take to answer, or a download to come.",
     )
     max_download: int = setting(
         default=50, minimum=1, project=False, help="Megabytes that a file which a page gives may have; at most 200."

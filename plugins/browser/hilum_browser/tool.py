@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import mimetypes
 import os
@@ -15,7 +16,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import trio
-from hilum import Call, Image, NeedsUser, Output, Session, Tool, ToolError, errors, hookimpl, tool
+from hilum import (
+    Agent,
+    Call,
+    Image,
+    NeedsUser,
+    Output,
+    Session,
+    Tool,
+    ToolCall,
+    ToolError,
+    Verdict,
+    ask,
+    errors,
+    hookimpl,
+    tool,
+)  # fmt: skip
 from hilum.events import CallDone
 from hilum_files import save_file
 
@@ -24,6 +40,7 @@ from hilum_browser.inside.front import WAITS
 from hilum_browser.settings import BrowserSettings
 
 if TYPE_CHECKING:
+    from hilum_browser.gateway import Gateway
     from hilum_browser.running import Running
 
 Action = Literal[
@@ -54,12 +71,39 @@ class Browsers:
         self._running: Running | None = None
         self._folder = ""
 
+    @functools.cached_property
+    def _gateway(self) -> Gateway:
+        from hilum_browser.gateway import Gateway
+
+        return Gateway(self._settings, self._own_ports)
+
+    def _own_ports(self) -> set[int]:
+        from hilum_browser.ports import find_own_ports
+
+        return find_own_ports([process.pid for process in list(self._session.processes.live) if process.pid])
+
+    @hookimpl
+    async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
+        """Have the user asked before a page of a service of theirs on this machine is opened."""
+        if tool.name != "browser_use":
+            return None
+        try:
+            given = msgspec.json.decode(call.arguments or "{}")
+            place = _place(given) if isinstance(given, dict) else None
+        except (msgspec.DecodeError, ValueError):
+            return None  # it is refused for its arguments
+        if place is None or not await self._gateway.needs_consent(*place):
+            return None
+        return ask(
+            f"Port {place[1]} of this machine was not opened by a command of this session: it is a service of yours."
+        )
+
     @hookimpl
     def provide_tools(self) -> list[Tool]:
         """Give the tool. Where something is not installed it says how to install it."""
         return [self.browser_use] if self._settings.enabled else []
 
-    @tool(risk="network", effect="once", writes=("path",), timeout=LONGEST)
+    @tool(risk="network", effect="once", writes="path", queues="browser", timeout=LONGEST, deferred=True)
     async def browser_use(
         self,
         call: Call,
@@ -105,6 +149,8 @@ class Browsers:
             given["blob"] = await call.workspace.read_bytes(path, MOST_UPLOADED)
             given["name"] = os.path.basename(path)
             given["kind"] = mimetypes.guess_type(path)[0] or "application/octet-stream"
+        if place := _place(given):
+            self._gateway.allowed.add(place[1])  # whoever had to agree has
         await _in_turn(call)
         async with AsyncExitStack() as held:
             if action not in WAITS or self._running is None:  # what only waits holds up no other agent
@@ -160,12 +206,11 @@ class Browsers:
         if action not in ("navigate", "tabs"):
             text = "The browser had crashed, and its pages are gone." if crashed else "No page is open."
             raise ToolError(text, code=errors.E_BAD_ARGS, hint="Navigate first.")
-        from hilum_browser.gateway import Gateway
         from hilum_browser.running import Running
 
         if not self._folder:
             self._folder = await trio.to_thread.run_sync(lambda: tempfile.mkdtemp(prefix="hilum-browser-"))
-        running = Running(self._settings, Gateway(self._settings))
+        running = Running(self._settings, self._gateway)
         self._nursery.start_soon(running.run, self._session.processes, executable, self._folder, name="browser")
         try:
             await running.start()
@@ -221,6 +266,22 @@ class Browsers:
 def _quoted(title: str) -> str:
     """Write the title of a page so that it cannot be taken for anything else."""
     return json.dumps(title, ensure_ascii=False) if title else ""
+
+
+def _place(given: dict[str, Any]) -> tuple[str, int] | None:
+    """Return host and port of the page of this machine's loopback that a call opens; None for any other call.
+
+    Raises:
+        ValueError: Its URL is none.
+    """
+    if given.get("action") != "navigate" or not isinstance(given.get("url"), str):
+        return None
+    from hilum_web import read_url
+
+    from hilum_browser.inside.proxy import loopback
+
+    target = read_url(given["url"])
+    return (target.host, target.port) if loopback(target.host) else None
 
 
 def _check(given: dict[str, Any]) -> None:

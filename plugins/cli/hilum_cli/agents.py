@@ -87,13 +87,6 @@ class AgentView(msgspec.Struct):
         calls = [f"{self.calls} call{'s' if self.calls > 1 else ''}"] if self.calls else []
         return " · ".join([f"{self.id} {self.name}", *how, took(self.seconds), *calls])
 
-    def as_data(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "agent_id": self.id, "agent": self.agent, "title": self.title, "owner": self.owner, "status": self.status,
-            "seconds": round(self.seconds, 3), "text": self.result.get("text", ""), "error": self.result.get("error"),
-        }  # fmt: skip
-
 
 class _Told(msgspec.Struct):
     """What the events tell that is shown."""

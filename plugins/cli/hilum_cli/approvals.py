@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
@@ -13,11 +12,10 @@ from hilum_plan import Question, question_asked, question_settled
 
 from hilum_cli import questions
 from hilum_cli.faces import Face
-from hilum_cli.progress import duration, parsed
-from hilum_cli.terminal import Out, columns, is_terminal, line, neutral, wrap
+from hilum_cli.previews import describe, folded, lasting
+from hilum_cli.progress import duration
+from hilum_cli.terminal import Out, columns, is_terminal, neutral, wrap
 
-CHOICES = "y: yes · n: no (n REASON tells the model why) · a: yes to every {} in this session"
-ALWAYS = " · always: in later ones, too"
 LONGEST = 10_000
 
 
@@ -76,7 +74,7 @@ class Approver:
                 with self._scope:
                     await (self._ask(asked) if isinstance(asked, ApprovalAsked) else self._ask_user(asked))
                 if self._scope.cancelled_caught:
-                    self._err.say(f"\nIt is settled: {self._why or 'the run ended'}.")
+                    self._err.say(f"\nIt is settled: {(self._why or 'the run ended').rstrip('.')}.")
             self._open = None
 
     async def _ask_user(self, asked: Question) -> None:
@@ -91,13 +89,29 @@ class Approver:
                 self._err.say(neutral(str(error)))
 
     async def _ask(self, asked: ApprovalAsked) -> None:
-        left = duration(max(asked.deadline - time.time(), 0))
-        choices = CHOICES.format(line(asked.scope or asked.call.name, 120)) + (ALWAYS if asked.scope else "")
-        rules = wrap(f"{choices} · no answer in {left} is a no", columns())
-        self._err.say(f"\n{describe(asked)}\n{rules}")
+        whole = await trio.to_thread.run_sync(describe, asked, self._session)
+        short, is_folded = folded(whole, columns())
+        covered = lasting(asked)
+        try:
+            left = duration(max(self._session.approval_shown(asked.id) - time.time(), 0))
+        except UsageError:  # it was settled in this moment
+            return
+        choices = [
+            "y: yes, this once",
+            "n: no (n REASON tells the model why)",
+            f"a: yes to {covered} until the session ends",
+        ]
+        if asked.scope:
+            choices.append(f"always: yes to {covered} in this folder, in later sessions, too (kept as a rule)")
+        if is_folded:
+            choices.append("v: show all of it")
+        choices.append(f"No answer in {left} is a no.")
+        rules = "\n".join(wrap(choice, columns()) for choice in choices)
+        self._err.say(f"\n{short}\n{rules}")
         discard_typed()
+        keys = "y/n/a/v" if is_folded else "y/n/a"
         while True:
-            self._err.put(b"Run it? [y/n/a] ")
+            self._err.put(f"Run it? [{keys}] ".encode())
             word, _, reason = (await read_line(0)).strip().partition(" ")
             match word.lower().rstrip(",:;"):
                 case "y" | "yes":
@@ -108,6 +122,9 @@ class Approver:
                     return self._answer(asked, True, remember="always")
                 case "n" | "no":
                     return self._answer(asked, False, reason=reason.strip())
+                case "v" | "view":
+                    self._err.say(f"\n{whole}")
+                    continue
                 case "\x04":
                     return self._answer(asked, False, reason="the user closed the input")
             self._err.say("Please answer y, n or a.")
@@ -122,18 +139,6 @@ class Approver:
 def _of_call(asked: ApprovalAsked | Question) -> tuple[str, str]:
     """The agent and its call: two agents may number their calls alike."""
     return asked.agent, asked.call.id if isinstance(asked, ApprovalAsked) else asked.call
-
-
-def describe(asked: ApprovalAsked) -> str:
-    """Write the whole call: what would run, with every argument in full, and why it is asked."""
-    who = f" for the agent {line(asked.agent, 60)}" if asked.agent not in ("", "main") else ""
-    lines = [f"── {asked.call.name} ({asked.risk}) wants to run{who}" + (f": {asked.reason}" if asked.reason else "")]
-    data = parsed(asked.call.arguments)
-    for key, value in data.items() if isinstance(data, dict) else [("arguments", data)]:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-        indented = text.replace("\n", "\n     ")
-        lines.append(f"   {key}: {indented}" if "\n" not in text else f"   {key}:\n     {indented}")
-    return neutral("\n".join(lines))
 
 
 def discard_typed() -> None:

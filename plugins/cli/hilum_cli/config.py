@@ -19,7 +19,11 @@ Weakest to strongest: defaults, the user's settings.toml, the project's .hilum/s
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; gives its exit code (see ``exits``)."""
+    """Show every setting, its value and where it came from.
+
+    Returns:
+        The exit code (see ``exits``).
+    """
     return run_command(lambda: _run(argv))
 
 
@@ -58,6 +62,9 @@ def _rows(folder: str, what: str) -> list[dict[str, Any]]:
 
     async def explain() -> Sequence[Any]:
         async with open_kernel(workspace=folder) as kernel:
+            if kernel.ignored:
+                lines = ["Settings of the project that do not count:", *(f"  {each}" for each in kernel.ignored)]
+                Out(2).say(neutral("\n".join(lines)))
             return kernel.explain()
 
     rows = [row._asdict() for row in trio.run(explain)]

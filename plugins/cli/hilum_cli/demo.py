@@ -40,7 +40,11 @@ With a live model, in a project of yours:
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; gives its exit code: 0 only if the tests failed before and pass after, by the expected change."""
+    """Watch a recorded run find, fix and verify a real bug, offline.
+
+    Returns:
+        The exit code: 0 only if the tests failed before and pass after, by the expected change.
+    """
     return run_command(lambda: _run(argv))
 
 
@@ -107,10 +111,12 @@ def run_options(project: Path, folder: Path) -> Namespace:
     # The commands of the recording say python3; it shall be the one that runs hilum.
     os.environ["PATH"] = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
     os.environ["HILUM_CONFIG"] = str(folder / "config")
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("HILUM_")}
+    # The session is kept where the user's sessions are; no other setting of the user's has an effect on the demo.
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("HILUM_") or key == "HILUM_DATA"}
     return Namespace(
-        prompt=PROMPT, accept=False, state=None, resume="", record="", model="recorded/demo", mode=None, approve="auto",
-        workspace=str(project.resolve()), settings={}, plugins=list(PLUGINS), no_plugin=[],
+        prompt=PROMPT, accept=False, kind="", keep_services=False, state=None, resume="",
+        record="", model="recorded/demo", mode=None, approve="auto",
+        workspace=str(project.resolve()), settings={}, plugins=list(PLUGINS), no_plugin=[], plugin=[],
         environ=environ | {"HILUM_CONFIG": str(folder / "config")},
     )  # fmt: skip
 

@@ -34,7 +34,11 @@ class Row(NamedTuple):
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; gives its exit code: 1 if anything fails."""
+    """Show what is enforced and found on this machine, and what to do.
+
+    Returns:
+        The exit code: 1 if anything fails.
+    """
     return run_command(lambda: _run(argv))
 
 
@@ -70,9 +74,18 @@ def _settings(folder: Path) -> Iterator[Row]:
     import trio
     from hilum import HilumError, open_kernel
 
+    guards = set[str]()
+    closed: list[str] = []
+
     async def look() -> list[tuple[str, str, str]]:
         async with open_kernel(workspace=folder) as kernel:
-            return [(plugin.name, plugin.state, plugin.error) for plugin in kernel.host.plugins.values()]
+            plugins = kernel.host.plugins.values()
+            # Who provides the guard is told by its distribution: a plugin of another one may have the name.
+            ours = {plugin.name for plugin in plugins if plugin.point and plugin.point.distribution == "hilum-guard"}
+            guards.update(ours)
+            for gate, by in kernel.host.table.closed.items():
+                closed.extend(f"{gate or 'every gate'}: {plugin} ({why})" for plugin, why in by.items())
+            return [(plugin.name, plugin.state, plugin.error) for plugin in plugins]
 
     try:
         plugins = trio.run(look)
@@ -85,7 +98,10 @@ def _settings(folder: Path) -> Iterator[Row]:
         yield Row("fail", "plugins", "not loaded: " + "; ".join(failed), "hilum plugins tells more.")
     else:
         yield Row("ok", "plugins", f"{len(plugins)} loaded")
-    if "guard" not in {name for name, state, _ in plugins if state == "ready"}:
+    if closed:
+        todo = "No call runs until these plugins work again, or are blocked by name: plugins.block, or --no-plugin."
+        yield Row("fail", "gates", "closed: " + "; ".join(closed), todo)
+    if not guards & {name for name, state, _ in plugins if state == "ready"}:
         yield Row("fail", "guard", "does not judge calls", "Take it out of plugins.block, or reinstall hilum-guard.")
 
 
@@ -110,13 +126,16 @@ def _folders() -> Iterator[Row]:
 def _rules(folder: Path) -> Iterator[Row]:
     """Whether the rules have mistakes, and whether the folder is trusted."""
     from hilum import HilumError, config_folder
-    from hilum_guard import Trust, load_rules
+    from hilum_guard import Redactor, Trust, load_rules
 
     rules = load_rules(config_folder(), folder)
     for mistake in rules.mistakes:
         yield Row("fail", "permissions", mistake, "Mend the file; until then nothing that changes something runs.")
     if not rules.mistakes:
         yield Row("ok", "permissions", f"{len(rules.rules)} rules, no mistakes")
+    for name in Redactor().too_short:
+        what = f"{name} has fewer than 8 characters: it is not replaced where it shows up in texts"
+        yield Row("warn", "redaction", what, "Use a longer key, or rename the variable if it is none.")
     try:
         state, changes = Trust().state(folder), Trust().changes(folder)
     except HilumError as error:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
+from hilum import __version__
+from hilum.errors import RETRYABLE
 from hilum.events import (
     ApprovalAnswered,
     Delta,
-    ErrorRaised,
     Event,
     ModelAnswered,
     ModelFailed,
@@ -18,13 +19,16 @@ from hilum.events import (
     RunEnded,
     Trimmed,
     UserNeeded,
-    encode,
 )
+from hilum.store import spell_folder
 
 from hilum_cli import agents
 from hilum_cli.agents import AgentView
-from hilum_cli.progress import Progress, duration
-from hilum_cli.terminal import Out, line, neutral, report
+from hilum_cli.lines import delta_line, event_line
+from hilum_cli.output import SCHEMA, ResultLine, SessionLine, encode
+from hilum_cli.progress import Progress, duration, money, tokens
+from hilum_cli.terminal import Out, line, neutral, report, without_escapes
+from hilum_cli.totals import Totals
 
 if TYPE_CHECKING:
     from hilum import HilumError, Session
@@ -46,8 +50,8 @@ class Face:
         self.out = Out(1)
         self.progress = Progress()
 
-    async def opened(self, session: Session) -> None:
-        """The session is open; the run is about to start."""
+    async def opened(self, session: Session, *, resumed: bool = False) -> None:
+        """Show that the session is open and the run about to start."""
         self.lead(session, "main")
 
     def lead(self, session: Session, agent: str) -> None:
@@ -77,8 +81,18 @@ class Face:
     async def advise(self, text: str) -> None:
         """Say what the user can do next, after the end was shown."""
 
+    async def total(self, totals: Totals) -> None:
+        """Show what the session has used, all its runs together."""
+        cost = f" · {money(totals.usage.cost)}" if totals.usage.cost is not None else ""
+        used = tokens(totals.usage) or "no tokens"
+        await self.advise(f"The whole session: {totals.runs} runs · {used}{cost}")
+
     def failed(self, error: HilumError) -> None:
         """Show an error that kept the run from starting, or broke it off."""
+
+    def result(self, result: ResultLine) -> bytes:
+        """Return what is written on standard output when everything has ended; nothing where people read it."""
+        return b""
 
     def held(self) -> AbstractContextManager[None]:
         """Hold still while a question stands on the terminal."""
@@ -97,20 +111,27 @@ class TextFace(Face):
     def __init__(self) -> None:
         super().__init__()
         self.err = Out(2)
+        self.raw = False
 
     async def ended(self, end: RunEnded, session: str) -> None:
-        """Give the answer; say what is wrong with it, and how to go on."""
+        """Write the answer; say what is wrong with it, and how to continue."""
         self.close()
         if end.text:
-            text = neutral(end.text) if self.out.terminal else end.text
-            await self.out.write((text.rstrip("\n") + "\n").encode(errors="replace"))
+            await self.out.write((self.cleaned(end.text).rstrip("\n") + "\n").encode(errors="replace"))
         for view in self.progress.agents.ended():
             if view.reports and view.actor != self.progress.lead:
                 await self.report(view)
         if end.state != "completed":
             await self.tell(ending(end))
             if session:
-                await self.tell(f"To go on: hilum run --resume {session}" + ("" if resumable(end) else ' "…"'))
+                prompt = "" if resumable(end) else ' "…"'
+                await self.tell(f"To continue: hilum run --resume {session}{prompt}")
+
+    def cleaned(self, text: str) -> str:
+        """Return a model's text without what a terminal would obey: a pipe may end at one (``hilum run … | tee``)."""
+        if self.raw:
+            return text
+        return neutral(text) if self.out.terminal else without_escapes(text)
 
     def news(self, item: Event) -> list[str]:
         """Say what an event has changed of the agents that run, and of the todo list."""
@@ -126,7 +147,7 @@ class TextFace(Face):
 
     async def report(self, view: AgentView) -> None:
         """Give the answer of an agent that reports to the user."""
-        text = neutral(view.said) if self.out.terminal else view.said
+        text = self.cleaned(view.said)
         head = f"── {view.name} ({view.id}): {view.status.replace('_', ' ')}"
         await self.out.write(f"\n{head}\n{text.rstrip()}\n".encode(errors="replace"))
 
@@ -141,8 +162,10 @@ class TextFace(Face):
 
 
 def resumable(end: RunEnded) -> bool:
-    """Whether ``--resume`` without a prompt has something to go on with."""
-    return end.state == "interrupted"
+    """Return whether ``--resume`` without a prompt continues the run."""
+    if end.state == "failed":
+        return end.code in RETRYABLE
+    return end.state in ("interrupted", "stopped", "timed_out")
 
 
 def ending(end: RunEnded) -> str:
@@ -150,8 +173,8 @@ def ending(end: RunEnded) -> str:
     if end.state == "stopped":
         return "stopped. Everything it had started has ended."
     said = f"{end.code}: {end.error}" if end.code else end.error or end.state.replace("_", " ")
-    rest = [text for text in (end.left, end.hint) if text and text not in said]
-    return "\n".join([said, *rest[:1]])
+    rest = [text for text in (end.done, end.left, end.hint) if text and text not in said]
+    return "\n".join([said, *rest])
 
 
 class PlainFace(TextFace):
@@ -163,10 +186,10 @@ class PlainFace(TextFace):
         """Write it on standard error."""
         await self.tell(text)
 
-    async def opened(self, session: Session) -> None:
+    async def opened(self, session: Session, *, resumed: bool = False) -> None:
         """Say which session it is."""
-        await super().opened(session)
-        await self.tell(f"session {session.id} in {session.workspace.root}")
+        await super().opened(session, resumed=resumed)
+        await self.tell(f"session {session.id} in {spell_folder(session.workspace.root)}")
 
     async def show(self, item: Event | Delta) -> None:
         """Write a line about an event worth one."""
@@ -238,59 +261,49 @@ def happening(item: Event) -> str:
 class JsonFace(Face):
     """One JSON object at the end, on standard output."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.about: dict[str, Any] = {"session": "", "workspace": ""}
-
-    async def opened(self, session: Session) -> None:
-        """Note what the object will name."""
-        await super().opened(session)
-        self.about = {"session": session.id, "workspace": str(session.workspace.root)}
-
-    async def ended(self, end: RunEnded, session: str) -> None:
-        """Write the object."""
-        data = self._data(
-            state=end.state, text=end.text, code=end.code, error=end.error, hint=end.hint, left=end.left,
-            turns=end.turns, seconds=round(end.seconds, 3), usage=end.usage, cost=end.usage.cost,
-        )  # fmt: skip
-        await self.out.write(data)
-
-    def failed(self, error: HilumError) -> None:
-        """Write the object for a run that did not start or broke off."""
-        data = self._data(
-            state="failed", text="", code=error.code, error=error.message, hint=error.hint, left="",
-            turns=self.progress.turn, seconds=0.0, usage=self.progress.usage, cost=self.progress.usage.cost,
-        )  # fmt: skip
-        self.out.put(data)
-
-    def _data(self, **fields: Any) -> bytes:
-        usage = msgspec.structs.asdict(fields["usage"])
-        usage.pop("cost")
-        more = {
-            "model": self.progress.model,
-            "calls": [view.as_data() for view in self.progress.calls.values()],
-            "agents": [view.as_data() for view in self.progress.agents.ended()],
-            "faults": [{"plugin": f.plugin, "hook": f.hook, "error": f.error} for f in self.progress.faults],
-        }
-        return msgspec.json.encode({"type": "result", **fields, "usage": usage, **self.about, **more}) + b"\n"
+    def result(self, result: ResultLine) -> bytes:
+        """Return the object."""
+        return encode(result)
 
 
-class StreamFace(Face):
-    """Every event as a line of JSON, as the log has it, and pieces of output between them."""
+class StreamFace(JsonFace):
+    """A line of JSON for every event and for every piece of output, and the result as the last line.
+
+    Args:
+        include_prompt: Whether the texts of the system prompt, of tools and of context are included.
+    """
 
     deltas = True
+    lingers = True
+
+    def __init__(self, *, include_prompt: bool = False) -> None:
+        super().__init__()
+        self._include_prompt = include_prompt
+
+    async def opened(self, session: Session, *, resumed: bool = False) -> None:
+        """Write the first line."""
+        await super().opened(session, resumed=resumed)
+        line = SessionLine(
+            seq=0 if resumed else 1,  # in the log it is the event that opened the session
+            at=time.time(),
+            schema=SCHEMA,
+            version=__version__,
+            session=session.id,
+            workspace=spell_folder(session.workspace.root),
+            kind=session.kind,
+            mode=session.mode.name,
+            model=session.model,
+            approve=session.approve,
+            resumed=resumed,
+        )
+        await self.out.write(encode(line))
 
     async def show(self, item: Event | Delta) -> None:
         """Write the line."""
-        line = b'{"type":"delta",' + msgspec.json.encode(item)[1:] if isinstance(item, Delta) else encode(item)
-        await self.out.write(line + b"\n")
-
-    async def ended(self, end: RunEnded, session: str) -> None:
-        """``run_ended`` was the last line, unless no run was needed."""
-        if not end.seq:
-            await self.out.write(encode(end) + b"\n")
-
-    def failed(self, error: HilumError) -> None:
-        """Write an event of the type ``error_raised``."""
-        event = ErrorRaised(code=error.code, message=error.message, hint=error.hint)
-        self.out.put(encode(event) + b"\n")
+        await super().show(item)
+        if isinstance(item, Delta):
+            await self.out.write(encode(delta_line(item)))
+            return
+        line = event_line(item, include_prompt=self._include_prompt)
+        if line is not None:
+            await self.out.write(encode(line))

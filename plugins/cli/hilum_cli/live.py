@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import trio
 from hilum.events import FINAL, Delta, Event, ModelAnswered, ModelFailed, ModelStarted, RunEnded
@@ -16,7 +16,7 @@ from rich.text import Text
 from hilum_cli import agents
 from hilum_cli.faces import TextFace, happening
 from hilum_cli.progress import CallView, duration
-from hilum_cli.terminal import cut, line, neutral
+from hilum_cli.terminal import TerminalFile, cut, line, neutral
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -35,7 +35,7 @@ class LiveFace(TextFace):
 
     def __init__(self) -> None:
         super().__init__()
-        self.console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self.console = Console(file=cast(IO[str], TerminalFile(self.err)), highlight=False, markup=False, emoji=False)
         self._live: Live | None = None
         self._text = ""
         self._output: dict[str, str] = {}
@@ -43,9 +43,9 @@ class LiveFace(TextFace):
         self._held = False
         self._waiting: list[Text] = []
 
-    async def opened(self, session: Session) -> None:
+    async def opened(self, session: Session, *, resumed: bool = False) -> None:
         """Start to draw."""
-        await super().opened(session)
+        await super().opened(session, resumed=resumed)
         self.console.print(Text(f"session {session.id} · {neutral(str(session.workspace.root))}", style="dim"))
         self._start()
 

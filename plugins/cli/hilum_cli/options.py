@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from hilum import HilumError, UsageError
 from hilum.errors import E_BAD_ARGS
 
-from hilum_cli.terminal import Out, is_terminal, report
+from hilum_cli.terminal import Out, is_terminal, neutral, report
 
 STDIN_LIMIT = 2_000_000
 PATIENCE = 2.0
@@ -48,15 +48,16 @@ def check_folder(path: str) -> str:
     """Give the absolute path of a workspace, links resolved.
 
     Raises:
-        UsageError: There is no such folder, it cannot be read, or its path is not UTF-8.
+        UsageError: There is no such folder, or it cannot be read.
     """
     try:
         absolute = os.path.abspath(os.path.expanduser(path))
     except FileNotFoundError:
         raise UsageError("The current folder does not exist any more.", hint="Name another: --workspace DIR.") from None
-    check_text([absolute])
     if os.path.isdir(absolute) and not os.access(absolute, os.R_OK | os.X_OK):
-        raise UsageError(f"The workspace {absolute} cannot be read.", hint="Change its permissions, or name another.")
+        raise UsageError(
+            f"The workspace {neutral(absolute)} cannot be read.", hint="Change its permissions, or name another."
+        )
     return os.path.realpath(absolute)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from hilum import UsageError, config_folder
 from hilum.errors import E_BAD_ARGS
 from hilum_commandline import Parser
-from hilum_guard import Explained, add_rule, explain_rule, load_rules, parse_rule, remove_rule
+from hilum_guard import Explained, add_rule, explain_rule, load_rules, parse_rule, remove_rule, unknown_tool
 
 from hilum_cli import exits
 from hilum_cli.options import check_folder, check_text, run_command
@@ -26,7 +26,8 @@ A rule is TOOL or TOOL(PATTERN); deny wins over ask, and ask over allow.
   hilum permissions allow "run_terminal_cmd(git commit *)"   in every folder; with --workspace in this one only
   hilum permissions deny "write_file(migrations/**)"         a path, as in .gitignore
   hilum permissions ask "github__*"                          all tools of an MCP server
-  hilum permissions remove "write_file(migrations/**)"
+  hilum permissions deny network                             a category: read, write, execute or network
+  hilum permissions remove "write_file(migrations/**)"       wherever it is yours; with --workspace for this folder only
   hilum permissions test run_terminal_cmd "git push --force" what would happen, and why
 
 Rules stand in permissions.toml beside your settings; a project can add its own, that ask or deny, in
@@ -35,7 +36,11 @@ Rules stand in permissions.toml beside your settings; a project can add its own,
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; gives its exit code (see ``exits``)."""
+    """Show, change and test the rules for tool calls.
+
+    Returns:
+        The exit code (see ``exits``).
+    """
     return run_command(lambda: _run(argv))
 
 
@@ -62,7 +67,9 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _list(options: Namespace, folder: Path) -> int:
-    rules, out = load_rules(config_folder(), folder), Out(1)
+    out = Out(1)
+    rules = load_rules(config_folder(), folder)
+    rules = load_rules(config_folder(), folder, _tools(folder, [rule.tool for rule in rules.rules]))
     rows = [
         {"effect": rule.effect, "rule": rule.text, "means": explain_rule(rule), "source": rule.source,
          "everywhere": rule.everywhere}
@@ -84,20 +91,68 @@ def _list(options: Namespace, folder: Path) -> int:
 
 
 def _change(options: Namespace, folder: Path) -> int:
-    where = folder if options.workspace else None
-    rule, out, config = options.words[0].strip(), Out(1), config_folder()
-    scope = f"in {folder}" if where else "in every folder"
+    out, config = Out(1), config_folder()
+    try:
+        rule = parse_rule(options.words[0], "deny").text
+    except ValueError as error:
+        raise UsageError(f"{error}.".capitalize(), code=E_BAD_ARGS) from None
     if options.action == "remove":
-        gone = [effect for effect in EFFECTS for place in {where, folder} if remove_rule(config, place, effect, rule)]  # type: ignore[arg-type]
+        places: list[Path | None] = [folder] if options.workspace else [None, folder]
+        gone = [
+            f"{effect} {rule}, {_scope(place)}"
+            for effect in EFFECTS
+            for place in places
+            if remove_rule(config, place, effect, rule)  # type: ignore[arg-type]
+        ]
         if not gone:
-            hint = "hilum permissions lists the rules; those of a project stand in its own file."
-            raise UsageError(f"There is no rule {rule!r} of yours here.", hint=hint)
-        out.say(neutral(f"Removed: {', '.join(gone)} {rule}"))
+            raise UsageError(f"There is no rule {rule!r} of yours here.", hint=_elsewhere(rule, folder))
+        out.say(neutral("\n".join(f"Removed: {each}" for each in gone)))
         return exits.COMPLETED
+    made = parse_rule(rule, options.action)
+    if why := unknown_tool(made.tool, _tools(folder, [made.tool])):
+        raise UsageError(
+            f"{rule!r} is no rule: {why}.", code=E_BAD_ARGS, hint="hilum permissions --help shows examples."
+        )
+    where = folder if options.workspace else None
     new = add_rule(config, where, options.action, rule)
-    meaning = explain_rule(parse_rule(rule, options.action))
-    out.say(neutral(f"{options.action} {rule}, {scope}{'' if new else ' (it was there already)'}\n{meaning}"))
+    already = "" if new else " (it was there already)"
+    out.say(neutral(f"{options.action} {rule}, {_scope(where)}{already}\n{explain_rule(made)}"))
     return exits.COMPLETED
+
+
+def _scope(place: Path | None) -> str:
+    return f"in {place}" if place else "in every folder"
+
+
+def _elsewhere(rule: str, folder: Path) -> str:
+    """Return where a rule is that was not found here."""
+    rules = load_rules(config_folder(), folder)
+    for other in rules.rules:
+        if other.text == rule and not other.everywhere:
+            return f"It is in the project's own file, {other.source}: take it out there."
+        if other.text == rule:
+            return "It holds in every folder: remove it without --workspace."
+    return "hilum permissions lists the rules. One for another folder is removed there: --in FOLDER."
+
+
+def _tools(folder: Path, wanted: Sequence[str]) -> Sequence[str]:
+    """Return the names of the tools there are; those of other plugins only where a rule names one."""
+    if not any(unknown_tool(each, ()) for each in wanted):
+        return ()
+    import trio
+
+    return trio.run(_session_tools, folder)
+
+
+async def _session_tools(folder: Path) -> list[str]:
+    from hilum import open_kernel
+    from hilum.store import MemoryStore
+
+    async with (
+        open_kernel(workspace=folder, store=MemoryStore()) as kernel,
+        kernel.open_session(folder) as session,
+    ):
+        return list(session.tools)
 
 
 # --- what would happen --------------------------------------------------------------------------------------------------

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+from hilum.errors import E_DENIED, UNATTENDED
 from hilum.events import (
     CallDone,
     CallStarted,
@@ -14,10 +15,10 @@ from hilum.events import (
     ModelAnswered,
     ModelFailed,
     ModelStarted,
-    ModelUsed,
     PluginEvent,
     PluginFault,
     RunEnded,
+    RunRetried,
     RunStarted,
 )
 from hilum.messages import ToolCall, Usage
@@ -25,6 +26,7 @@ from hilum.messages import ToolCall, Usage
 from hilum_cli.agents import AgentView, AgentViews
 from hilum_cli.terminal import cells, line
 from hilum_cli.todos import Todos
+from hilum_cli.totals import used_by
 
 
 class CallView(msgspec.Struct):
@@ -39,6 +41,7 @@ class CallView(msgspec.Struct):
     done: bool = False
     code: str = ""
     text: str = ""
+    risk: str = "read"
 
     @property
     def mark(self) -> str:
@@ -52,31 +55,33 @@ class CallView(msgspec.Struct):
     def summary(self, width: int = 100) -> str:
         """The first line of the result; of a command's output also the last one, which says most."""
         last = self.text.rstrip().rpartition("\n")[2].strip()
-        if self.text.startswith("Exit code") and last and "\n" in self.text.strip():
+        if self.text.removeprefix("E_CMD_FAIL: ").startswith("Exit code") and last and "\n" in self.text.strip():
             return line(f"{line(self.text, 40)} … {last}", width)
         return line(self.text, width)
 
-    def as_data(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "id": self.call.id,
-            "name": self.call.name,
-            "arguments": parsed(self.call.arguments),
-            "agent": self.agent,
-            "turn": self.turn,
-            "state": ("failed" if self.code else "completed") if self.done else "running",
-            "code": self.code,
-            "seconds": round(self.seconds, 3),
-            "result": self.text,
-        }
+    @property
+    def state(self) -> Literal["running", "completed", "failed"]:
+        """How far it is, in one word."""
+        if not self.done:
+            return "running"
+        return "failed" if self.code else "completed"
+
+
+def parse_arguments(text: str) -> dict[str, Any] | None:
+    """Return the arguments of a call; ``None`` where the text is not a JSON object that can be written again."""
+    try:
+        data = msgspec.json.decode(text or "{}")
+        # What is nested too deeply, or is a number beyond all bounds, can be read and not written.
+        msgspec.json.encode(data)
+    except (ValueError, RecursionError, OverflowError):
+        return None
+    return data if isinstance(data, dict) else None
 
 
 def parsed(text: str) -> Any:
-    """Give arguments as data where they are JSON, else as the text that the model wrote."""
-    try:
-        return json.loads(text or "{}")
-    except ValueError:
-        return text
+    """Return arguments as data where they are a JSON object, else the text that the model wrote."""
+    data = parse_arguments(text)
+    return text if data is None else data
 
 
 def arguments(text: str) -> str:
@@ -94,6 +99,29 @@ def _brief(value: object) -> str:
     return short if short and " " not in short else f'"{short}"'
 
 
+def changed_files(data: dict[str, Any]) -> list[str]:
+    """Return the paths in an event ``files.changed``; none where it is not what the plugin files writes."""
+    changes = data.get("changes")
+    if not isinstance(changes, list | tuple):
+        return []
+    paths = []
+    for change in changes:
+        path = change[0] if isinstance(change, list | tuple) and change else getattr(change, "path", "")
+        if isinstance(path, str) and path:
+            paths.append(unspell(path))
+    return paths
+
+
+def unspell(path: str) -> str:
+    """Return a path that can be shown: a name that is not Unicode is written as NUL and hexadecimal digits."""
+    if not path.startswith("\0"):
+        return path
+    try:
+        return bytes.fromhex(path[1:]).decode(errors="backslashreplace")
+    except ValueError:
+        return path
+
+
 class Progress(msgspec.Struct):
     """The fold. Feed it every event of the run, in order.
 
@@ -105,6 +133,10 @@ class Progress(msgspec.Struct):
         agents: The agents that were started.
         moved: The one of them whose state the last event has changed.
         todos: The lead's todo list.
+        files: Paths of files that calls changed, in the order in which they were first changed.
+        unattended: Number of calls that were denied because nobody was there to approve them.
+        effects: Number of calls with effects that succeeded.
+        runs: Number of runs of the main agent.
     """
 
     turns: int = 0
@@ -120,14 +152,20 @@ class Progress(msgspec.Struct):
     todos: Todos = msgspec.field(default_factory=Todos)
     agents: AgentViews = msgspec.field(default_factory=AgentViews)
     moved: AgentView | None = None
+    files: dict[str, None] = msgspec.field(default_factory=dict)
+    unattended: int = 0
+    effects: int = 0
+    runs: int = 0
     _turn_of: dict[str, int] = msgspec.field(default_factory=dict)
 
     def apply(self, event: Event) -> CallView | None:
         """Fold one event; gives the call it is about."""
         leads, self.moved = event.agent == self.lead, self.agents.apply(event)
+        self.usage += used_by(event) or Usage()
         match event:
-            case RunStarted():
+            case RunStarted() | RunRetried():
                 self._turn_of[event.agent] = 0
+                self.runs += event.agent == "main"
                 if leads:
                     self.began, self.model, self.turn = event.at or time.time(), event.model, 0
                     started = self.agents.of(event.agent)
@@ -141,24 +179,28 @@ class Progress(msgspec.Struct):
                     event.action, ""
                 )
             case ModelAnswered():
-                self.usage += event.usage
                 if leads:
                     self.state = "working" if event.message.calls else "answering"
                 for call in event.message.calls:
                     self._view(event.agent, call)
-            case ModelUsed() if not event.purpose.startswith("agent "):  # that was counted when the agent was answered
-                self.usage += event.usage
             case CallStarted():
                 view = self._view(event.agent, event.call)
                 view.running, view.began = True, event.at
+                view.risk = event.risk
                 return view
             case CallDone(result=result):
                 view = self._view(event.agent, ToolCall(result.call_id, result.name, ""))
                 view.done, view.running, view.code = True, False, result.code
                 view.seconds, view.text = event.seconds, result.text
+                if result.code == E_DENIED and UNATTENDED in result.text:
+                    self.unattended += 1
+                elif not result.code and view.risk != "read":
+                    self.effects += 1
                 return view
             case PluginEvent(name="plan.todos", data=data) if leads:
                 self.todos.apply(data)
+            case PluginEvent(name="files.changed", data=data):
+                self.files |= dict.fromkeys(changed_files(data))
             case PluginFault():
                 self.faults.append(event)
             case RunEnded() if leads:

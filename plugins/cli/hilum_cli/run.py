@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS
-from hilum_commandline import Parser
+from hilum_commandline import Names, Parser
 
-from hilum_cli import exits
+from hilum_cli import exits, signals
 from hilum_cli.options import check_folder, check_text, read_prompt
 
 if TYPE_CHECKING:
@@ -38,7 +38,14 @@ _ID = re.compile(r"\d[\w-]*")
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; gives its exit code (see ``exits``)."""
+    """Work on a task and exit: hilum run "fix the failing test".
+
+    Returns:
+        The exit code (see ``exits``).
+    """
+    signals.end_before_run(json=any("json" in word for word in argv if len(word) < 40))
+    output_format = _wanted_format(argv)
+    signals.end_before_run(json=output_format != "text")
     from hilum import HilumError
 
     # Collecting garbage while modules are loaded finds none and costs 15 ms until the first request.
@@ -56,11 +63,21 @@ def main(argv: list[str]) -> int:
     except SystemExit as error:  # --help
         return int(error.code or 0)
     except HilumError as error:
-        make_face(options.output_format if options else _wanted_format(argv), quiet=True).failed(error)
+        from hilum_cli.result import failed_result
+
+        face = make_face(options.output_format if options else output_format, quiet=True)
+        face.failed(error)
+        face.out.put(face.result(failed_result(error)))
         return error.exit_code
     from hilum_cli.headless import run
 
-    return run(options, make_face(options.output_format, options.quiet))
+    face = make_face(
+        options.output_format,
+        options.quiet,
+        raw=options.raw,
+        include_prompt=options.include_prompt,
+    )
+    return run(options, face)
 
 
 def parse(argv: Sequence[str]) -> Namespace:
@@ -88,9 +105,9 @@ def parse(argv: Sequence[str]) -> Namespace:
         from hilum import parse_pair
 
         options.settings = dict(map(parse_pair, options.set))
+    if options.keep_services:
+        options.settings["shell.keep_services"] = True
     options.environ = os.environ
-    names = [[part.strip() for part in text.split(",") if part.strip()] for text in options.plugins or ()]
-    options.plugins = [name for part in names for name in part] if options.plugins is not None else None
     return options
 
 
@@ -120,38 +137,63 @@ def make_parser() -> Parser:
         "--output-format",
         default="text",
         choices=("text", "json", "stream-json"),
-        help="the answer; one object at the end; or one event per line",
+        help="the answer; one JSON object at the end; or one per event and the same at the end (docs/output.md)",
     )
     add("--workspace", "-C", default=".", metavar="DIR", help="folder to work in (default: the current one)")
     add("--state", default="", metavar="FILE", help="what your editor shows, as JSON (see the page on context)")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="set any setting; may be repeated")
-    add("--plugins", action="append", default=None, metavar="A,B", help="load these plugins only")
-    add("--no-plugin", action="append", default=[], metavar="NAME", help="leave a plugin out; may be repeated")
+    add("--plugins", action=Names, default=None, metavar="A,B", help="load these plugins only; may be repeated")
+    add("--plugin", action="append", default=[], metavar="FILE", help="load a plugin from a file, too; may be repeated")
+    add("--no-plugin", action=Names, default=[], metavar="A,B", help="leave these plugins out; may be repeated")
+    add(
+        "--kind",
+        default="",
+        choices=("main", "shared", "headless"),
+        help="kind of the session, which rules may name: shared where others read along; headless asks nobody",
+    )
+    add(
+        "--keep-services",
+        action="store_true",
+        help="stay at the end, and keep what runs in the background until Ctrl-C or its own end",
+    )
     add("--cassette", default="", metavar="FILE", help="let a recorded session answer in place of a model")
     add("--record", default="", metavar="FILE", help="record the session to a cassette as it goes")
     add("--quiet", "-q", action="store_true", help="show no progress")
-    return parser  # fmt: skip
+    add("--raw", action="store_true", help="write the model's text as it is, with what a terminal would obey")
+    add("--include-prompt", action="store_true", help="with stream-json: the system prompt, tools and context in full")
+    return parser
 
 
 def _wanted_format(argv: Sequence[str]) -> str:
     """Guess the output format of a command line that does not parse, so that its error has it, too."""
-    found = re.search(r"--output-format[= ](json|stream-json)\b", " ".join(argv))
-    return found[1] if found else "text"
+    found = re.findall(r"--output-format[= ](text|json|stream-json)(?= |$)", " ".join(argv))
+    return str(found[-1]) if found else "text"
 
 
-def make_face(output_format: str, quiet: bool) -> Face:
-    """Choose the face: by format, and by whether standard error is a terminal that can move its cursor."""
+def make_face(output_format: str, quiet: bool, *, raw: bool = False, include_prompt: bool = False) -> Face:
+    """Create the face: by format, and by whether standard error is a terminal that can move its cursor.
+
+    Args:
+        output_format: text, json or stream-json.
+        quiet: Whether to show no progress.
+        raw: Whether the model's text is written as it is.
+        include_prompt: Whether stream-json has the whole prompt.
+    """
     from hilum_cli.faces import JsonFace, PlainFace, StreamFace, TextFace
     from hilum_cli.terminal import is_terminal
 
     if output_format == "json":
         return JsonFace()
     if output_format == "stream-json":
-        return StreamFace()
+        return StreamFace(include_prompt=include_prompt)
+    face: TextFace
     if quiet:
-        return TextFace()
-    if is_terminal(2) and os.environ.get("TERM", "dumb") != "dumb":
+        face = TextFace()
+    elif is_terminal(2) and os.environ.get("TERM", "dumb") != "dumb":
         from hilum_cli.live import LiveFace
 
-        return LiveFace()
-    return PlainFace()
+        face = LiveFace()
+    else:
+        face = PlainFace()
+    face.raw = raw
+    return face

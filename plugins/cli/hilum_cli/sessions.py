@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 from hilum import StoreError, UsageError
 from hilum.errors import E_BAD_ARGS
 from hilum_commandline import Parser
+from hilum_guard import Redactor
 
 from hilum_cli import exits
 from hilum_cli.options import check_folder, check_text, run_command
+from hilum_cli.progress import money
 from hilum_cli.terminal import Out, is_terminal, line, neutral, quiet_exit
+from hilum_cli.totals import Totals, total
 
 if TYPE_CHECKING:
     from hilum import Kernel
@@ -32,7 +35,11 @@ A session is named by its id or by any beginning of it that fits no other.
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; gives its exit code (see ``exits``)."""
+    """List, show, resume, fork, rename, delete and export sessions.
+
+    Returns:
+        The exit code (see ``exits``).
+    """
     if argv[:1] == ["resume"]:
         return _resume(argv[1:])
     return run_command(lambda: _run(argv))
@@ -52,10 +59,8 @@ def _run(argv: Sequence[str]) -> int:
     import trio
 
     code = trio.run(_with_kernel, options)
-    if options.out.gone:
-        quiet_exit()
-        return exits.BROKEN_PIPE
-    return code
+    quiet_exit()
+    return exits.BROKEN_PIPE if options.out.gone else code
 
 
 async def _with_kernel(options: Namespace) -> int:
@@ -130,12 +135,15 @@ async def read_all(kernel: Kernel, session: str) -> list[AnyEvent]:
 async def _list(kernel: Kernel, options: Namespace) -> None:
     folder = "" if options.all else check_folder(options.workspace)
     infos = await kernel.store.list(folder)
+    infos = [await _settled(kernel, info) for info in infos]
+    totals = [total(await read_all(kernel, info.id)) for info in infos]
     if options.json:
         import msgspec
 
-        options.out.put(msgspec.json.encode([msgspec.structs.asdict(info) for info in infos]) + b"\n")
+        rows = [_as_data(info, used) for info, used in zip(infos, totals, strict=True)]
+        options.out.put(msgspec.json.encode(rows) + b"\n")
     elif infos:
-        options.out.say(table(infos, folder=not folder, width=_width()))
+        options.out.say(table(infos, totals, folder=not folder, width=_width()))
     else:
         more = "" if options.all else f" of {neutral(folder)}. hilum sessions list --all shows those of other folders"
         options.out.say(f"There are no sessions{more}.")
@@ -145,24 +153,49 @@ def _width() -> int:
     return shutil.get_terminal_size().columns if is_terminal(1) else 200
 
 
-def table(infos: Sequence[SessionInfo], *, folder: bool, width: int) -> str:
-    """Write sessions as a table.
+async def _settled(kernel: Kernel, info: SessionInfo) -> SessionInfo:
+    """Return a session with the state ``interrupted`` where its log says that it works, and no process does."""
+    import msgspec
+    from hilum.events import FINAL
+    from hilum.store import is_open
+
+    if info.state in ("idle", *FINAL) or await is_open(kernel.store, info.id):
+        return info
+    return msgspec.structs.replace(info, state="interrupted")
+
+
+def _as_data(info: SessionInfo, used: Totals) -> dict[str, object]:
+    import msgspec
+
+    data = msgspec.structs.asdict(info)
+    return data | {"tokens": used.usage.total, "cost": used.usage.cost, "runs": used.runs}
+
+
+def table(infos: Sequence[SessionInfo], totals: Sequence[Totals], *, folder: bool, width: int) -> str:
+    """Return sessions as a table.
 
     Args:
         infos: The sessions.
+        totals: What each of them has used.
         folder: Whether their workspaces differ and are shown.
         width: Columns there are; the title gives way.
     """
-    rows = [("ID", "USED", "EVENTS", "STATE", "WORKSPACE" if folder else "", "TITLE")]
-    for info in infos:
+    rows = [("ID", "USED", "EVENTS", "STATE", "TOKENS", "COST", "WORKSPACE" if folder else "", "TITLE")]
+    for info, spent_by in zip(infos, totals, strict=True):
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated))
         where = neutral(info.workspace) if folder else ""
-        rows.append((info.id, used, str(info.events), info.state, where, line(info.title, 200)))
-    sizes = [max(len(row[column]) for row in rows) for column in range(5)]
+        spent = str(spent_by.usage.total) if spent_by.usage.total else ""
+        cost = money(spent_by.usage.cost) if spent_by.usage.cost is not None else ""
+        rows.append((info.id, used, str(info.events), info.state, spent, cost, where, line(info.title, 200)))
+    # A column that nobody has anything in is left out.
+    sizes = []
+    for column in range(7):
+        filled = any(row[column] for row in rows[1:])
+        sizes.append(max(len(row[column]) for row in rows) if filled else 0)
     lines = []
     for row in rows:
         start = "".join(f"{cell:{size}}  " for cell, size in zip(row, sizes, strict=False) if size)
-        lines.append((start + line(row[5], max(width - len(start), 12))).rstrip())
+        lines.append((start + line(row[7], max(width - len(start), 12))).rstrip())
     return "\n".join(lines)
 
 
@@ -170,7 +203,7 @@ def table(infos: Sequence[SessionInfo], *, folder: bool, width: int) -> str:
 
 
 async def _show(kernel: Kernel, options: Namespace) -> None:
-    info = await kernel.store.info(options.session)
+    info = await _settled(kernel, await kernel.store.info(options.session))
     events = await read_all(kernel, info.id)
     if options.events:
         from hilum.events import encode
@@ -213,6 +246,8 @@ async def _delete(kernel: Kernel, options: Namespace) -> int:
 async def _export(kernel: Kernel, options: Namespace) -> None:
     info = await kernel.store.info(options.session)
     data = _exported(info, await read_all(kernel, info.id), options.format)
+    # An export leaves this machine: prompts, model text and arguments may hold keys, which the log keeps as they were.
+    data = Redactor()(data.decode(errors="surrogateescape"), guess=False).encode(errors="surrogateescape")
     if not options.output:
         options.out.put(data)
         return

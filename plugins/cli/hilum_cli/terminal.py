@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import re
 import select
+import sys
 import unicodedata
 
 import hilum_commandline
 
 # Colours of test runners and compilers are dropped without a trace.
 _COLOUR = r"\x1b\[[0-9;:]*m"
+_CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 SHOW_CURSOR = b"\x1b[?25h"
 
 
@@ -19,6 +23,14 @@ def neutral(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return hilum_commandline.neutral(re.sub(_COLOUR, "", text.replace("\r\n", "\n")))
+
+
+def without_escapes(text: str) -> str:
+    """Return text for a pipe that may end at a terminal: as ``neutral``, but characters that only look odd stay as they are."""
+    if text.isascii() and text.isprintable():
+        return text
+    plain = re.sub(_COLOUR, "", text.replace("\r\n", "\n"))
+    return re.sub(_CONTROL, lambda match: match[0].encode("unicode_escape").decode(), plain)
 
 
 def line(text: str, width: int = 100) -> str:
@@ -130,7 +142,10 @@ class Out:
                 self.gone = True
             except OSError as error:
                 # A terminal that was closed gives EIO; descriptor 2 may be closed from the start.
-                self.gone, self.error = self.fd == 2, None if self.fd == 2 else error
+                if self.fd == 2 or (self.terminal and error.errno == errno.EIO):
+                    self.gone = True
+                else:
+                    self.error = error
 
     def say(self, text: str) -> None:
         """Write text of our own and a newline now."""
@@ -144,5 +159,40 @@ def report(message: str, *, hint: str = "", code: str = "") -> None:
 
 
 def quiet_exit() -> None:
-    """Keep Python from complaining when it flushes a standard output that nobody reads."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    """Keep Python from complaining when it flushes outputs that nobody reads any more: a closed pipe or terminal."""
+    for stream, fd in ((sys.stdout, 1), (sys.stderr, 2)):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
+
+
+class TerminalFile(io.TextIOBase):
+    """A terminal as a text file, for libraries that write to one. A terminal that was closed is noted, not raised.
+
+    Args:
+        out: Where the text goes.
+    """
+
+    encoding = "utf-8"
+
+    def __init__(self, out: Out) -> None:
+        self._out = out
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        self._out.put(text.encode(errors="backslashreplace"))
+        return len(text)
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._out.fd
+
+    def isatty(self) -> bool:
+        """Return whether it is a terminal."""
+        return self._out.terminal
+
+    def writable(self) -> bool:
+        """Return ``True``."""
+        return True

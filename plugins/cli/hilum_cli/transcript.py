@@ -13,6 +13,7 @@ from hilum.events import ApprovalAnswered, Event, ModelAnswered, RunEnded, RunSt
 from hilum_cli.faces import ending, happening
 from hilum_cli.progress import CallView, Progress, duration, money, parsed, tokens
 from hilum_cli.terminal import line
+from hilum_cli.totals import Totals, total
 
 if TYPE_CHECKING:
     from hilum.store import SessionInfo
@@ -51,7 +52,16 @@ def transcript(info: SessionInfo, events: Sequence[Event], *, full: bool = False
             parts.append(who + (_unfolded(call) if full else _folded(call)))
         elif text := happening(event):
             parts.append(who + text)
+    parts.append(summary(total(events)))
     return "\n\n".join(parts)
+
+
+def summary(totals: Totals) -> str:
+    """Return what a whole session has used, on one line."""
+    runs = "1 run" if totals.runs == 1 else f"{totals.runs} runs"
+    cost = money(totals.usage.cost) if totals.usage.cost is not None else ""
+    facts = ["The whole session", runs, tokens(totals.usage) or "no tokens", cost]
+    return " · ".join(fact for fact in facts if fact)
 
 
 def _ended(event: RunEnded) -> str:
@@ -93,6 +103,7 @@ def markdown(info: SessionInfo, events: Sequence[Event]) -> str:
             parts.append(f"*{_ended(event)}*")
         elif isinstance(event, ApprovalAnswered | Trimmed) and (text := happening(event)):
             parts.append(f"*{text}*")
+    parts.append(f"*{summary(total(events))}*")
     return "\n\n".join(parts) + "\n"
 
 

@@ -26,7 +26,11 @@ STATES = {"trusted": "trusted", "changed": "CHANGED", "unknown": "not trusted"}
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; gives its exit code (see ``exits``)."""
+    """Trust a folder, so that what it brings along may execute.
+
+    Returns:
+        The exit code (see ``exits``).
+    """
     return run_command(lambda: _run(argv))
 
 

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run ``hilum agents``; gives its exit code."""
+    """List, run, watch, make and check agents that are defined in files.
+
+    Returns:
+        The exit code.
+    """
     from hilum_agents.command import main as agents
 
     return agents(argv, watch=watch, asks=can_ask())
@@ -38,7 +42,7 @@ async def watch(session: Session, agents: Sequence[str], after: int) -> AsyncIte
         after: Number of the last event that is not shown.
     """
     face = make_face("text", quiet=False)
-    approver = Approver(session, face) if session.kind != "headless" else None
+    approver = Approver(session, face) if session.attended else None
     watcher = _Watcher(session, after, face, approver)
     try:
         await face.opened(session)

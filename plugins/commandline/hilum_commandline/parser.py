@@ -10,6 +10,18 @@ from hilum import UsageError
 from hilum.errors import E_BAD_ARGS
 
 
+class Names(argparse.Action):
+    """Collects names that are separated by commas; the option may be repeated."""
+
+    def __call__(
+        self, parser: object, namespace: argparse.Namespace, values: object, option: str | None = None
+    ) -> None:
+        """Add the names of one use of the option."""
+        names = [name.strip() for name in str(values).split(",")]
+        known = getattr(namespace, self.dest) or []
+        setattr(namespace, self.dest, [*known, *(name for name in names if name)])
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises ``UsageError``.
 

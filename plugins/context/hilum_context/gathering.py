@@ -12,6 +12,7 @@ import msgspec
 import trio
 from hilum import Agent, Block, ContextRequest, Text, UserMessage
 
+from hilum_context.git import Git
 from hilum_context.look import Look, Source
 from hilum_context.pieces import TAGS, Piece
 from hilum_context.settings import ContextSettings
@@ -67,7 +68,7 @@ async def gather(agent: Agent, request: ContextRequest, state: WorkspaceState, s
     """
     began = time.perf_counter()
     budget = min(request.budget, settings.tokens or request.budget)
-    look = Look(agent, request, state, settings, Texts(agent), budget)
+    look = Look(agent, request, state, settings, Texts(agent), Git(agent.session), budget)
     sources: list[Source[Any]] = [kind() for kind in SOURCES if getattr(settings, kind.switch)]
     reports = {source.type: Report() for source in sources}
     found: dict[str, Any] = {}

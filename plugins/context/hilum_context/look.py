@@ -9,6 +9,7 @@ from typing import ClassVar, Generic, TypeVar
 import msgspec
 from hilum import Agent, ContextRequest, Session
 
+from hilum_context.git import Git
 from hilum_context.pieces import Piece
 from hilum_context.settings import ContextSettings
 from hilum_context.state import OpenFile, WorkspaceState
@@ -42,6 +43,7 @@ class Look(msgspec.Struct, eq=False):
         state: What the face said.
         settings: The settings.
         texts: Reads files.
+        git: Asks Git, once for all sources.
         left: Tokens that are left.
         covered: Of files that were sent: up to which line, by shown path.
         left_out: What was not sent.
@@ -52,6 +54,7 @@ class Look(msgspec.Struct, eq=False):
     state: WorkspaceState
     settings: ContextSettings
     texts: Texts
+    git: Git
     left: int
     covered: dict[str, int] = msgspec.field(default_factory=dict)
     left_out: list[Left] = msgspec.field(default_factory=list)

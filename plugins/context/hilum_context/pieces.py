@@ -7,9 +7,10 @@ import re
 import msgspec
 from hilum import Block, estimate
 
-TYPES = ("open_file", "cursor_nearby", "linter", "terminal", "recent_edit", "search_result")
+TYPES = ("environment", "open_file", "cursor_nearby", "linter", "terminal", "recent_edit", "search_result")
 """What there is, best first."""
 TAGS = {
+    "environment": "environment",
     "open_file": "open_file",
     "cursor_nearby": "cursor_context",
     "linter": "linter_errors",
@@ -19,7 +20,7 @@ TAGS = {
 }
 # Where the kernel must leave something out: what other plugins say of the session stands between the user's own view and
 # what was merely found.
-_PRIORITY = dict(zip(TYPES, (9, 8, 7, 6, 0, -1), strict=True))
+_PRIORITY = dict(zip(TYPES, (10, 9, 8, 7, 6, 0, -1), strict=True))
 _CLOSING = re.compile(rf"<(?=\s*/\s*(?:{'|'.join(TAGS.values())})\b)", re.IGNORECASE)
 
 

@@ -38,6 +38,9 @@ __all__ = [
     "write_file",
 ]
 
+# What the instance of a session implements: without it no call runs.
+gates = ("check_result", "on_tool_call", "wrap_process")
+
 
 def __getattr__(name: str) -> Any:
     """Give what is public in ``hilum_files.edits``, which is loaded with the first edit."""

@@ -34,31 +34,25 @@ _NOT_EMPTY = (ENOTEMPTY, EEXIST)
 
 @tool(risk="write", effect="idempotent", writes="path", timeout=60)
 async def write_file(call: Call, path: str, content: str) -> Output:
-    """Write a whole file: make it, with its folders, or replace all it holds. To change a part, use edit_file.
-
-    Read a file that exists before you replace it.
-
-    An existing file keeps its mode, its line ends (CRLF) and its byte order mark.
+    """Create a file, with its folders, or replace a file that you have read. It keeps its mode and line endings.
 
     Args:
-        path: File to write, relative to the workspace.
-        content: All the text of the file.
+        path: Relative to the workspace.
+        content: The whole text.
     """
     return await trio.to_thread.run_sync(_write, guarded(call), path, content)
 
 
 @tool(risk="write", effect="once", writes="path", timeout=60)
 async def edit_file(call: Call, path: str, old_string: str, new_string: str, create_if_missing: bool = False) -> Output:
-    """Replace one piece of text in a file you have read. The text must name one place; copy it exactly, white space included.
-
-    Give enough lines around the change to name one place. Line numbers as read_file shows them are no part of the text.
-    Where white space or typography was not copied exactly and the place is sure all the same, the result says so.
+    """Replace one piece of text in a file that you have read.
 
     Args:
-        path: File to edit, relative to the workspace.
-        old_string: Text to replace, exactly as it is in the file; empty only to make a new file.
-        new_string: Text to put in its place.
-        create_if_missing: Make the file when there is none; old_string must be empty then.
+        path: Relative to the workspace.
+        old_string: The text to replace, copied exactly, without the line numbers of read_file. It must occur once: include
+            lines around the change.
+        new_string: The text to put in its place.
+        create_if_missing: Create the file if it does not exist; old_string is empty then.
     """
     if old_string and old_string.replace("\r\n", "\n") == new_string.replace("\r\n", "\n"):
         return Output("Nothing was changed: old_string and new_string are the same.", data={"path": show(path)})
@@ -67,19 +61,19 @@ async def edit_file(call: Call, path: str, old_string: str, new_string: str, cre
 
 
 class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One edit of several."""
+    """An edit."""
 
     old_string: str
     new_string: str
 
 
-@tool(risk="write", effect="once", writes="path", timeout=60)
+@tool(risk="write", effect="once", writes="path", timeout=60, deferred=True)
 async def multi_edit(call: Call, path: str, edits: Annotated[list[Replacement], msgspec.Meta(min_length=1)]) -> Output:
-    """Replace several pieces of text in one file, as edit_file does: one after another, all of them or none.
+    """Make several edits in one file, as edit_file does: one after another, all or none.
 
     Args:
-        path: File to edit, relative to the workspace.
-        edits: Each with old_string and new_string; an edit sees what those before it made.
+        path: Relative to the workspace.
+        edits: Each applies to the text that the ones before it left.
     """
     pairs = [(edit.old_string, edit.new_string) for edit in edits]
     return await trio.to_thread.run_sync(_edit, guarded(call), path, pairs, False)
@@ -87,10 +81,10 @@ async def multi_edit(call: Call, path: str, edits: Annotated[list[Replacement], 
 
 @tool(risk="write", effect="once", writes="path", timeout=60)
 async def delete_file(call: Call, path: str) -> Output:
-    """Delete a file you have read, a link (not what it points to), or an empty folder.
+    """Delete a file that you have read, a link, or an empty folder.
 
     Args:
-        path: What to delete, relative to the workspace.
+        path: Relative to the workspace.
     """
     return await trio.to_thread.run_sync(_delete, guarded(call), path)
 

@@ -24,9 +24,13 @@ CHUNK = 1 << 18
 class FilesSettings:
     """How much the tools show at once, and what is kept for undo."""
 
-    read_limit: int = setting(default=10_000, minimum=100, help="Characters of a file that read_file shows at once.")
-    line_limit: int = setting(default=2_000, minimum=20, help="Characters of one line that read_file shows.")
-    list_limit: int = setting(default=500, minimum=1, help="Entries that list_directory shows.")
+    read_limit: int = setting(
+        default=10_000, minimum=100, project="lower", help="Characters of a file that read_file shows at once."
+    )
+    line_limit: int = setting(
+        default=2_000, minimum=20, project="lower", help="Characters of one line that read_file shows."
+    )
+    list_limit: int = setting(default=500, minimum=1, project="lower", help="Entries that list_directory shows.")
     snapshots: bool = setting(
         default=True,
         project=False,
@@ -35,10 +39,14 @@ class FilesSettings:
     snapshot_file_limit: int = setting(
         default=10_000_000,
         minimum=0,
+        project="user",
         help="Bytes of a file above which a snapshot notes that it changed and not what it held.",
     )
     snapshot_limit: int = setting(
-        default=1_000_000_000, minimum=0, help="Bytes of all files of a workspace whose content a snapshot keeps."
+        default=1_000_000_000,
+        minimum=0,
+        project="user",
+        help="Bytes of all files of a workspace whose content a snapshot keeps.",
     )
     keep_days: float = setting(
         default=30.0,
@@ -54,7 +62,7 @@ class FilesSettings:
     )
 
 
-@tool(risk="read", effect="pure", timeout=60)
+@tool(risk="read", effect="pure", timeout=60, reads="path")
 async def read_file(
     call: Call,
     path: str,
@@ -63,16 +71,14 @@ async def read_file(
     offset: int | None = None,
     limit: int | None = None,
 ) -> Output:
-    """Read a text file. Each line is shown as `N | text`, where N is its number and no part of the file.
-
-    A long file is cut, and the end says how to read on.
+    """Read a text file as lines `N | text`; N is the line number and not part of the file. A long file is cut.
 
     Args:
-        path: File to read, relative to the workspace.
-        start_line: First line to show, counted from 1.
-        end_line: Last line to show.
-        offset: First line to show, another name for start_line.
-        limit: Number of lines to show, instead of end_line.
+        path: Relative to the workspace.
+        start_line: First line, counted from 1.
+        end_line: Last line.
+        offset: The same as start_line.
+        limit: Number of lines, instead of end_line.
     """
     start = max(start_line or offset or 1, 1)
     end = end_line or (start + limit - 1 if limit else None)
@@ -179,15 +185,13 @@ def _read_line(file: BinaryIO, path: str, number: int, limit: int) -> str:
     return f"{text[:limit]} [… the line goes on: {size:,} bytes in all]"
 
 
-@tool(risk="read", effect="pure", timeout=60)
+@tool(risk="read", effect="pure", timeout=60, reads="path")
 async def list_directory(call: Call, path: str = ".", depth: int = 1) -> Output:
-    """List a folder: sorted, folders with a slash at the end, files with their size.
-
-    Folders of version control, builds and caches are not looked into.
+    """List a folder. Folders of version control, builds and caches are not opened.
 
     Args:
-        path: Folder to list, relative to the workspace.
-        depth: How many levels of folders to show, at most 10.
+        path: Relative to the workspace.
+        depth: Levels of folders, at most 10.
     """
     limit = call.session.settings(FilesSettings).list_limit
     depth = min(max(depth, 1), 10)

@@ -16,6 +16,7 @@ from hilum_guard.settings import GuardSettings
 if TYPE_CHECKING:
     from hilum import Session
 
+    from hilum_guard.addresses import host_of
     from hilum_guard.commands import CommandVerdict, SimpleCommand, judge_command
     from hilum_guard.half import Explained, Guard
     from hilum_guard.harmless_git import repository_doubt
@@ -27,27 +28,34 @@ if TYPE_CHECKING:
     from hilum_guard.rule_files import load as load_rules
     from hilum_guard.rule_files import remove as remove_rule
     from hilum_guard.rules import explain as explain_rule
-    from hilum_guard.rules import fit_path, fit_words, pattern_words, server_tools
+    from hilum_guard.rules import fit_path, fit_words, pattern_words
     from hilum_guard.rules import parse as parse_rule
     from hilum_guard.sandbox import Enforced, Held, Wider, probe, report
+    from hilum_guard.tool_names import server_tools
+    from hilum_guard.tool_names import unknown as unknown_tool
     from hilum_guard.trust import Trust, distrust, trusted
 
 __all__ = [
     "CommandVerdict", "Enforced", "Explained", "Guard", "GuardSettings", "Held", "Redactor", "SimpleCommand", "Trust", "Wider",
-    "add_rule", "distrust", "explain_rule", "fit_path", "fit_words", "hidden", "judge_command", "load_rules", "looks_secret",
+    "add_rule", "distrust", "explain_rule", "fit_path", "fit_words", "hidden", "host_of",
+    "judge_command", "load_rules", "looks_secret",
     "open_session", "parse_rule", "pattern_words", "probe", "python_prints", "remove_rule", "report", "repository_doubt",
-    "secret_file", "server_tools", "trusted",
+    "secret_file", "server_tools", "trusted", "unknown_tool",
 ]  # fmt: skip
 
+# What the instance of a session implements: without it no call runs.
+gates = ("check_result", "on_tool_call", "wrap_process")
 # Where what is public stands: module and name there.
 _HOMES = {
     "CommandVerdict": "commands", "SimpleCommand": "commands", "judge_command": "commands",
-    "Explained": "half", "Guard": "half", "Redactor": "redaction", "hidden": "protected", "repository_doubt": "harmless_git",
+    "Explained": "half", "Guard": "half", "Redactor": "redaction", "hidden": "protected", "host_of": "addresses",
+    "repository_doubt": "harmless_git",
     "looks_secret": "environment", "python_prints": "printed",
     "secret_file": "protected.secret",
     "add_rule": "rule_files.add", "load_rules": "rule_files.load", "remove_rule": "rule_files.remove",
     "explain_rule": "rules.explain", "parse_rule": "rules.parse", "pattern_words": "rules.pattern_words",
-    "fit_path": "rules.fit_path", "fit_words": "rules.fit_words", "server_tools": "rules",
+    "fit_path": "rules.fit_path", "fit_words": "rules.fit_words", "server_tools": "tool_names",
+    "unknown_tool": "tool_names.unknown",
     "Enforced": "sandbox", "Held": "sandbox", "Wider": "sandbox", "probe": "sandbox", "report": "sandbox",
     "Trust": "trust", "distrust": "trust", "trusted": "trust",
 }  # fmt: skip

@@ -56,9 +56,11 @@ for ([6, $processes], [1, 1_000_000 * $file_size]) {  # RLIMIT_NPROC, RLIMIT_FSI
   syscall($prlimit + 0, 0, $kind, pack("Q2", $value, $value), 0) and exit 125;
 }
 open my $status, ">&=", 3 or exit 125;
+open my $notice, ">&=", 9 or undef $notice;  # is open where what the command leaves running may go on
 defined(my $pid = fork) or exit 125;
 if (!$pid) {
   close $status;
+  close $notice if $notice;
   $SIG{$_} = "DEFAULT" for qw(HUP INT QUIT TERM PIPE FPE XFSZ CHLD);
   delete $ENV{PERL_BADLANG};
   for (split /\0/, pack "H*", $more) { my ($name, $value) = split /=/, $_, 2; $ENV{$name} = $value }
@@ -67,12 +69,22 @@ if (!$pid) {
   syswrite STDERR, "$argv[0]: $!\n";
   exit $code;
 }
-my $end;
+my ($end, $told);
 for (my $round = 0; $round <= 20; ) {  # then 0.1 seconds for what is left behind, as the warden gives it
-  my $found = waitpid -1, defined $end;
+  my $found = waitpid -1, (defined $end && !$told) + 0;
   last if $found < 0;
   if ($found == $pid) { $end = $? }
-  elsif (!$found) { $round++; select undef, undef, undef, 0.005 }
+  elsif (!$found) {
+    $round++;
+    select undef, undef, undef, 0.005;
+    if ($round > 20 && $notice) {
+      # Perl opens a descriptor that is not there without complaint, and says so only when it is written to.
+      my $wrote = syswrite $notice, $end & 127 ? -($end & 127) : $end >> 8;
+      close $notice;
+      undef $notice;
+      ($told, $round) = (1, 0) if $wrote;
+    }
+  }
 }
 my $signal = $end & 127;
 syswrite $status, $signal ? "s$signal" : "e";
@@ -170,7 +182,8 @@ def wrap(command: Command, policy: Policy) -> Command:
     script = groups.script(policy.group) + SCRIPT.format(clean=clean)
     if first[0] == PERL:
         outer["PERL_BADLANG"] = "0"  # or Perl speaks of locales that are not there
-    return Command(("/bin/sh", "-c", script, "hilum-sandbox", policy.filter or os.devnull, *argv), command.cwd, outer)
+    argv = ["/bin/sh", "-c", script, "hilum-sandbox", policy.filter or os.devnull, *argv]
+    return Command(tuple(argv), command.cwd, outer, reports=True)
 
 
 def _first() -> tuple[str, ...]:
@@ -210,6 +223,7 @@ def _mounts(policy: Policy) -> dict[str, tuple[str, ...]]:
     mounts |= {path: ("--ro-bind", path, path) for name in _KERNEL if os.path.exists(path := f"/proc/{name}")}
     mounts[temp] = ("--bind", policy.temp, temp)
     needed = {path: ("--ro-bind", path, path) for path in _needed((*mounts, *hidden))}
+    needed |= {path: ("--ro-bind", path, path) for path in policy.shown if os.path.exists(path)}
     for path in policy.protected:
         for folder in _between(path, policy.writable):
             mounts[folder] = ("--bind", folder, folder)  # a mount point cannot be renamed, and with it what is in it

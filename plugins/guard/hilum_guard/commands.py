@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import attrs
 
 if TYPE_CHECKING:
+    from hilum_guard.places import Places
     from hilum_guard.reading import Reader
     from hilum_guard.simple import Simple
 
@@ -63,6 +65,7 @@ class CommandVerdict:
         commands: Its simple commands, with those that others run; incomplete if the text could not be read.
         writes: Files in the workspace that an `auto` text writes by redirection, resolved: judge them as `write_file`.
         complete: Whether the text was read to its end, so that `commands` has all of them.
+        grave: Why the user is asked whatever the policy, and whatever rule allows it but by its very text; mostly empty.
     """
 
     kind: Literal["block", "ask", "auto"]
@@ -70,6 +73,7 @@ class CommandVerdict:
     commands: tuple[SimpleCommand, ...] = ()
     writes: tuple[str, ...] = ()
     complete: bool = True
+    grave: str = ""
 
 
 def judge_command(text: str, *, workspace: Path, folder: Path | None = None) -> CommandVerdict:
@@ -101,18 +105,50 @@ def judge_command(text: str, *, workspace: Path, folder: Path | None = None) -> 
     commands = tuple(_shown(simple) for simple in reader.found if simple.words or simple.assigned or simple.redirects)
     if why := _ruin(reader):
         return CommandVerdict("block", why, commands, complete=not unread)
-    if unread:
-        return CommandVerdict("ask", unread, commands, complete=False)
+    if unread and (
+        why := _ruin_in_pieces(text, places, reader.state.cwds[-1], os.path.abspath(folder or places.workspace))
+    ):
+        return CommandVerdict("block", why, commands, complete=False)
+    grave = _grave(reader)
+    if unread or grave:
+        return CommandVerdict("ask", grave or unread, commands, complete=not unread, grave=grave)
     doubt, writes = _doubt(reader)
     return CommandVerdict("ask" if doubt else "auto", doubt or "It is harmless as it is written.", commands, writes)
 
 
 def _ruin(reader: Reader) -> str:
-    from hilum_guard.destructive import ruin
+    from hilum_guard.destructive import history_ruin, kills_all, ruin
 
     if reader.bombs:
         return f"It starts processes without end (`{reader.bombs[0]}` is a fork bomb)."
+    if why := history_ruin(reader.found) or kills_all(reader.found):
+        return why
     return next((f"{why} ({simple.source[:200]})" for simple in reader.found if (why := ruin(simple))), "")
+
+
+def _grave(reader: Reader) -> str:
+    from hilum_guard.destructive import grave
+
+    return next((f"{why} ({simple.source[:200]})" for simple in reader.found if (why := grave(simple))), "")
+
+
+def _ruin_in_pieces(text: str, places: Places, last: str | None, first: str) -> str:
+    """Return why a part of a text that cannot be read as a whole is destructive: padding must hide nothing.
+
+    Each statement is read alone, in the folder where the text begins and in the one that the part which was read ends in.
+    """
+    from hilum_guard.grammar import Unreadable
+    from hilum_guard.pieces import statements
+    from hilum_guard.reading import Reader
+
+    for piece in statements(text):
+        for cwd in dict.fromkeys((first, last or first)):
+            reader = Reader(places, cwd)
+            with suppress(Unreadable, RecursionError, ValueError):
+                reader.read(piece)
+            if why := _ruin(reader):
+                return why
+    return ""
 
 
 def _doubt(reader: Reader) -> tuple[str, tuple[str, ...]]:

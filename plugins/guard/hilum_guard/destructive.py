@@ -1,11 +1,18 @@
-"""What is certainly destructive: a literal command whose effect on a literal target nobody can want from an agent."""
+"""What is certainly destructive, and what is so grave that the user is always asked.
+
+*Ruin* is a literal command whose effect on a literal target nobody can want from an agent: it is blocked. What may be wanted,
+but cannot be undone (all files of the workspace, local history, a database), is *grave*: asked whatever the policy.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from hilum_guard.names import folded
+from hilum_guard.places import SYSTEM, is_secret
 from hilum_guard.programs import program
 from hilum_guard.words import Word
 
@@ -27,10 +34,86 @@ def ruin(simple: Simple) -> str:
     if not simple.words:
         return ""
     name = program(simple.words[0])
-    if name.startswith(("mkfs", "newfs")) and len(simple.words) > 1:
+    if name.startswith(("mkfs", "newfs")) and len(simple.words) > 1 and not _asks_for_help(simple):
         return "It makes a new file system, and what was there is lost."
     check = _CHECKS.get(name)
     return check(simple) if check else ""
+
+
+def _asks_for_help(simple: Simple) -> bool:
+    return bool({"--help", "-h", "-V", "--version"} & {word.value for word in simple.words[1:]})
+
+
+def grave(simple: Simple) -> str:
+    """Return why the user has to be asked about a command whatever the policy; empty if there is no such reason."""
+    if not simple.words:
+        return ""
+    name = program(simple.words[0])
+    if name in _REMOVERS:
+        return _grave_removal(simple, name)
+    text = " ".join(word.value for word in simple.words[1:])
+    for pattern, why in _GRAVE.get(name, ()):
+        if re.search(pattern, text) and not _asks_for_help(simple):
+            return why
+    return ""
+
+
+def _grave_removal(simple: Simple, name: str) -> str:
+    recursive = set(_letters(simple.words[1:])) & set("rR")
+    for word in _operands(simple.words[1:]):
+        if recursive and simple.places.ruin(word, simple.cwd):
+            return "It deletes everything in the workspace."
+        path = simple.places.absolute(word.value, simple.cwd)
+        if path and name in {"shred", "srm", "wipe"} and is_secret(path):
+            return f"It destroys {path}, which may be a key."
+    return ""
+
+
+def history_ruin(simples: Sequence[Simple]) -> str:
+    """Return why commands together destroy Git's history for good; empty if they do not."""
+    git = [" ".join(word.value for word in simple.words[1:]) for simple in simples if _is_git(simple)]
+    forgets = any(re.search(r"\breflog (expire|delete)\b", text) for text in git)
+    prunes = any(re.search(_PRUNES, text) for text in git)
+    if forgets and prunes:
+        return "It deletes what Git keeps of earlier work (reflog and unreachable commits)."
+    return ""
+
+
+def _is_git(simple: Simple) -> bool:
+    return bool(simple.words) and program(simple.words[0]) == "git"
+
+
+_ALL_PROCESSES = re.compile(r"(^| )(-\w*[eA]\w*|-?\w*a\w*x\w*|-?\w*x\w*a\w*|-\w*[uU] ?\w+)( |$)")
+
+
+def kills_all(simples: Sequence[Simple]) -> str:
+    """Return why commands together end every process: a list of all processes is fed to `kill`. Empty if they do not."""
+    kills = any(_kills_unknown(simple) for simple in simples)
+    if not kills:
+        return ""
+    listing = False
+    for simple in simples:
+        if not simple.words:
+            continue
+        name = program(simple.words[0])
+        text = " ".join(word.value for word in simple.words[1:])
+        if name in {"grep", "egrep", "rg", "pidof", "lsof", "fuser"} and not re.search(r"(^| )-\w*v", text):
+            return ""
+        if name in {"awk", "gawk", "sed"} and re.search(r"/[^/]+/|==|~", text):
+            return ""
+        everything = re.fullmatch(r"(-\w+ )*(\.\*?|\^|''|)", text) is not None
+        listing = listing or (name == "ps" and bool(_ALL_PROCESSES.search(text)) and not re.search(r"-[pCG]|--p", text))
+        listing = listing or (name == "pgrep" and everything)
+        listing = listing or any(word.glob and word.value.startswith("/proc/[") for word in simple.words)
+        listing = listing or (name == "kill" and any(word.glob for word in simple.words))
+        listing = listing or (name in {"ls", "find"} and text.strip().rstrip("/") == "/proc")
+    return "It ends every process that it finds." if listing else ""
+
+
+def _kills_unknown(simple: Simple) -> bool:
+    if not simple.words or program(simple.words[0]) not in {"kill", "skill"}:
+        return False
+    return any(not word.known or word.glob for word in _operands(simple.words[1:]))
 
 
 def _letters(words: Sequence[Word]) -> str:
@@ -60,7 +143,9 @@ def _remove(simple: Simple) -> str:
     recursive = set(_letters(simple.words[1:])) & set("rR")
     for word in _operands(simple.words[1:]):
         path = simple.places.absolute(word.value, simple.cwd)
-        if recursive and (what := simple.places.ruin(word, simple.cwd)):
+        if recursive and (what := simple.places.ruin(word, simple.cwd)) and not _only_contents(simple, word):
+            return f"It deletes {what}."
+        if path and (what := simple.places.own_keys(path)):
             return f"It deletes {what}."
         if path and (what := simple.places.guarded(path) or simple.places.device(path)):
             return f"It deletes in {what}."
@@ -69,6 +154,17 @@ def _remove(simple: Simple) -> str:
         if word.glob and (what := simple.places.ruin(word, simple.cwd)) and not what.startswith("the workspace"):
             return f"It deletes {what}."
     return ""
+
+
+def _only_contents(simple: Simple, word: Word) -> bool:
+    """Return whether a word means what the workspace holds, but neither the folder nor its history: `*`, `./*`."""
+    places = simple.places
+    path = places.absolute(word.value, simple.cwd)
+    if not word.glob or path is None or os.path.basename(path).startswith("."):
+        return False
+    if places.workspace == places.home or folded(places.workspace) in SYSTEM:
+        return False
+    return os.path.dirname(path) == places.workspace
 
 
 def _move(simple: Simple) -> str:
@@ -168,6 +264,24 @@ def _disk(simple: Simple) -> str:
     return ""
 
 
+def _parted(simple: Simple) -> str:
+    values = {word.value for word in simple.words[1:]}
+    changes = {
+        "mklabel",
+        "mktable",
+        "mkpart",
+        "mkpartfs",
+        "mkfs",
+        "rm",
+        "resizepart",
+        "resize",
+        "set",
+        "name",
+        "rescue",
+    }
+    return "It changes the partitions of a device." if values & changes else _disk(simple)
+
+
 def _wipefs(simple: Simple) -> str:
     wipes = {"a", "o"} & set(_letters(simple.words[1:])) or any(x.value in {"--all"} for x in simple.words)
     return "It wipes the signatures of a device." if wipes and "n" not in _letters(simple.words[1:]) else ""
@@ -195,6 +309,8 @@ def _kill(simple: Simple) -> str:
     values = [word.value for word in simple.words[1:]]
     if values and values[0] in {"-l", "-L", "--list"}:
         return ""
+    if values[:1] in (["-0"], ["-EXIT"]) or values[:2] in (["-s", "0"], ["-n", "0"], ["--signal", "0"]):
+        return ""  # it only asks whether the process is there
     if values and re.fullmatch(r"-(s|n|-signal)", values[0]):
         values = values[2:]
     elif values and re.fullmatch(r"-(-signal=)?([A-Za-z]\w*|\d+).*", values[0]):
@@ -282,6 +398,44 @@ def _perl(simple: Simple) -> str:
     return ""
 
 
+_REMOVERS = frozenset("rm grm shred srm wipe rimraf trash".split())
+_PRUNES = r"\bgc\b.*--prune|(^| )prune( |$)|\brepack\b.*--unpack-unreachable"
+_HISTORY = "It destroys what Git keeps of earlier work."
+_DATA = "It deletes data for good."
+_GRAVE: dict[str, tuple[tuple[str, str], ...]] = {
+    "git": (
+        (r"(^| )(filter-branch|filter-repo)\b", _HISTORY),
+        (r"(^| )reflog (expire|delete)\b", _HISTORY),
+        (r"(^| )gc\b.*--prune=(now|all|0)", _HISTORY),
+        (r"(^| )prune( (?!-n|--dry-run)|$)", _HISTORY),
+        (r"(^| )update-ref\b.* ?(-d|--delete|--stdin)\b", _HISTORY),
+        (r"(^| )stash (clear|drop)\b", _HISTORY),
+        (r"(^| )push\b.*( --mirror| --prune| --delete | -d | \+\S| :\S)", "It deletes or overwrites branches elsewhere."),
+        (r"(^| )push\b.*( --force\b(?!-with)| -\w*f\w*( |$))", "It overwrites history elsewhere."),
+    ),
+    "git-filter-repo": ((r"", _HISTORY),),
+    "bfg": ((r"", _HISTORY),),
+    "docker": ((r"\b(system|volume|image|container) prune\b|\bvolume rm\b|\bcompose .*down\b.*(-v|--volumes)", _DATA),),
+    "podman": ((r"\b(system|volume) (prune|reset)\b|\bvolume rm\b", _DATA),),
+    "kubectl": ((r"(^| )delete\b", "It deletes what runs in a cluster."),),
+    "helm": ((r"(^| )(uninstall|delete)\b", "It deletes what runs in a cluster."),),
+    **dict.fromkeys("terraform tofu".split(), ((r"(^| )destroy\b|-destroy\b|state rm\b", "It destroys infrastructure."),)),
+    "pulumi": ((r"(^| )(destroy|stack rm)\b", "It destroys infrastructure."),),
+    "aws": ((r"\b(delete|terminate|remove)-\w+|\bs3 (rb|rm)\b|s3 sync.*--delete", "It deletes in the cloud."),),
+    **dict.fromkeys("gcloud az gsutil doctl flyctl fly heroku".split(),
+                    ((r"\b(delete|destroy|rm|purge)\b", "It deletes in the cloud."),)),
+    "gh": ((r"\b(repo|release|gist|run|secret|variable) delete\b|-X ?DELETE|--method ?DELETE", "It deletes on GitHub."),),
+    "dropdb": ((r"", _DATA),),
+    **dict.fromkeys("psql mysql mariadb sqlite3 clickhouse-client".split(),
+                    ((r"(?i)\b(drop|truncate) (database|schema|table)\b|\btruncate \w+|\bdelete from \w+ *(;|$)", _DATA),)),
+    "mysqladmin": ((r"(^| )drop\b", _DATA),),
+    "redis-cli": ((r"(?i)\bflush(all|db)\b", _DATA),),
+    **dict.fromkeys("mongo mongosh".split(), ((r"dropDatabase|\.drop\(|deleteMany\(\{\}", _DATA),)),
+    **dict.fromkeys("npm yarn pnpm".split(), ((r"(^| )(unpublish|deprecate)\b", "It withdraws what was published."),)),
+    "cargo": ((r"(^| )yank\b", "It withdraws what was published."),),
+    "zfs": ((r"^(destroy|rollback)\b", _DATA),),
+    "redis-server": ((r"--flush", _DATA),),
+}  # fmt: skip
 _POWER = _always("It stops or restarts the machine.")
 _USERS = "It changes the users of the machine."
 _CHECKS: dict[str, Callable[[Simple], str]] = {
@@ -293,14 +447,19 @@ _CHECKS: dict[str, Callable[[Simple], str]] = {
     **dict.fromkeys("shutdown reboot poweroff halt".split(), _POWER),
     **dict.fromkeys("init telinit".split(), _says(r"^(0|6|1|s|S)$", "It stops or restarts the machine.")),
     **dict.fromkeys("systemctl service".split(), _systemctl),
-    **dict.fromkeys("mke2fs mkswap blkdiscard fdisk gdisk sgdisk sfdisk cfdisk parted partprobe".split(), _disk),
+    **dict.fromkeys("mke2fs mkswap blkdiscard fdisk gdisk sgdisk sfdisk cfdisk partprobe".split(), _disk),
     **dict.fromkeys("pkill killall skill".split(), _pkill),
     **dict.fromkeys("sed gsed".split(), _sed),
     **dict.fromkeys("tar bsdtar gtar".split(), _tar),
     **dict.fromkeys("iptables ip6tables iptables-legacy iptables-nft".split(), _says(
         r"(^| )(-F|-X|--flush|--delete-chain)( |$)|(^| )(-P|--policy) (INPUT|FORWARD|OUTPUT) ACCEPT",
         "It switches the firewall off.")),
+    "parted": _parted,
     "wipefs": _wipefs,
+    "umount": _says(r"(^| )-\w*a|--all", "It unmounts every file system."),
+    "swapoff": _says(r"(^| )-\w*a|--all", "It switches off all swap space."),
+    "dmsetup": _says(r"^remove_all\b", "It removes volumes."),
+    "btrfs": _says(r"\bsubvolume delete\b", "It deletes a volume."),
     "dd": _dd,
     "rsync": _rsync,
     "kill": _kill,

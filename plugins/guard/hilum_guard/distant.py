@@ -49,6 +49,57 @@ def xargs(reader: Reader, simple: Simple) -> str | None:
     return None
 
 
+def parallel(reader: Reader, simple: Simple) -> str | None:
+    """`… | parallel COMMAND`, `parallel COMMAND ::: WORDS`: the command for each word."""
+    words = simple.words
+    at = operands_at(words, "jSdNInaLlPs")
+    split = next((n for n, word in enumerate(words) if n >= at and word.value in {":::", ":::+", "::::"}), len(words))
+    command = words[at:split]
+    given = [attrs.evolve(word, plain=False) for word in words[split + 1 :][:20]]
+    if split == len(words):
+        given = _given(simple.stdin)
+    elif words[split].value == "::::":
+        given = [Word(UNKNOWN, plain=False)]
+    if not command:
+        for each in given:
+            reader.read_nested(each.value)
+        return None
+    text = " ".join(word.value for word in command)
+    for each in given:
+        # The command is put together as text, which a shell reads.
+        reader.read_nested(text.replace("{}", each.value) if "{}" in text else f"{text} {each.value}")
+        if UNKNOWN in each.value:
+            reader.run_inner(simple, (*command, each), stdin="")
+    return None
+
+
+_FD_ACTIONS = frozenset({"-x", "-X", "--exec", "--exec-batch"})
+
+
+def fd(reader: Reader, simple: Simple) -> str | None:
+    """`fd PATTERN PATHS … -x COMMAND`: the command, for all that is found."""
+    words = simple.words[1:]
+    at = next((n for n, word in enumerate(words) if word.value in _FD_ACTIONS), len(words))
+    command = words[at + 1 :]
+    ended = next((n for n, word in enumerate(command) if word.value == ";"), len(command))
+    command = command[:ended]
+    if not command:
+        return None
+    operands = [word for word in words[:at] if not word.value.startswith("-")]
+    # A pattern that takes everything deletes what is searched; another one finds what only the disk tells.
+    everything = not operands or operands[0].value in {"", ".", ".*"}
+    places = (operands[1:] or [Word(".")]) if everything else [Word(UNKNOWN, plain=False)]
+    for place in places:
+        found = attrs.evolve(place, plain=False, found="{}")
+        if any("{" in word.value for word in command):
+            filled = tuple(attrs.evolve(found, value=word.value.replace("{}", place.value)) if "{}" in word.value else word
+                           for word in command)  # fmt: skip
+        else:
+            filled = (*command, found)
+        reader.run_inner(simple, filled)
+    return None
+
+
 def _given(stdin: str | None) -> list[Word]:
     if stdin is None:
         return [Word(UNKNOWN, plain=False)]

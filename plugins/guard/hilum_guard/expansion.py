@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from hilum_guard import words as w
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 EXPANSIONS = frozenset(
     "simple_expansion expansion command_substitution process_substitution arithmetic_expansion".split()
 )
+# `${x%pattern}`, `${x##pattern}`, `${x:1:2}`: parts of a value.
+_PART = re.compile(r"\$\{(\w+)(?:(%%?|##?)(.*)|:(\d{1,4})(?::(\d{1,4}))?)\}", re.DOTALL)
 _EXPANSION = re.compile(r"\$\{(\w+|[@*?#$!-])(\[[@*]\]|\[0\])?(?:(:?[-=+])(.*))?\}", re.DOTALL)
 
 
@@ -104,6 +107,9 @@ class Expander(ABC):
             if found[3]:
                 values = self._default(values, found[3], found[4], found[1])
             self._inside(node)
+        elif part := _PART.fullmatch(text):
+            values = tuple(_part(value, part) for value in self._value(part[1], False))
+            self._inside(node)
         else:
             self._inside(node)
             values = (UNKNOWN,)
@@ -169,3 +175,22 @@ class Expander(ABC):
             return w.marked(path)
         printed = UNKNOWN if printed is None else w.as_source(printed.rstrip("\n"))
         return w.marked(printed) if quoted else w.value_marked(printed)
+
+
+def _part(value: str, part: re.Match[str]) -> str:
+    """Return what `${x%pattern}` and its kin leave of a value; unknown where only the run would tell."""
+    operator, pattern, start, length = part[2], part[3], part[4], part[5]
+    if UNKNOWN in value:
+        return UNKNOWN
+    if operator is None:
+        rest = value[int(start) :]
+        return rest if length is None else rest[: int(length)]
+    if re.search(r"[$`\\\"']", pattern):
+        return UNKNOWN
+    longest = len(operator) == 2
+    cuts = range(len(value) + 1)
+    if operator[0] == "#":
+        ends = reversed(cuts) if longest else cuts
+        return next((value[end:] for end in ends if fnmatchcase(value[:end], pattern)), value)
+    starts = cuts if longest else reversed(cuts)
+    return next((value[:at] for at in starts if fnmatchcase(value[at:], pattern)), value)

@@ -7,8 +7,7 @@ what the policy says of the rest.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,11 @@ import attrs
 import msgspec
 from hilum import ToolError, Verdict, allow, ask, deny, errors
 
+from hilum_guard.addresses import carried_data, host_of, hosts_within, is_known, is_loopback
+from hilum_guard.effects import Effect, Kind, Reach, reach, shown_path
 from hilum_guard.rule_files import Rules
-from hilum_guard.rules import DOMAIN, EXACT, Case, Rule, allowed, exact_path, fit, pattern_words
+from hilum_guard.rules import DOMAIN, EXACT, Case, Rule, allowed, exact_path, fit, fit_path, pattern_words
+from hilum_guard.tool_names import STANDARD
 
 if TYPE_CHECKING:
     from hilum import Tool, Workspace
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
 PATHS = frozenset("path paths file files file_path folder directory source destination target".split())
 POLICY = "Calls that change something are confirmed (approve = ask_first)."
 UNHELD = (
-    "No sandbox holds what it could write here (hilum doctor says why). To let commands run all the same, as in a container"
-    ' that is thrown away: --set guard.unsandboxed=run, or a rule for it: hilum permissions allow "{scope}".'
+    "No sandbox here keeps it from writing what Git, editors and shells execute later (hilum doctor says why). To let"
+    " commands run all the same, as in a container that is thrown away: --set guard.unsandboxed=run, or a rule for it:"
+    ' hilum permissions allow "{scope}".'
 )
 
 
@@ -76,32 +79,56 @@ def read_call(tool: Tool, text: str, workspace: Workspace) -> Call:
 
         folder = workspace.resolve(str(arguments.get("working_directory") or "."))
         read = judge_command(command, workspace=workspace.root, folder=folder)
-        return Call(Case(tool.name, arguments, command=read), tool.risk, workspace.root, folder=folder)
-    host = _host(arguments.get("url")) if tool.risk == "network" else ""
+        reached = reach(read.commands, str(workspace.root), complete=read.complete)
+        case = Case(tool.name, arguments, command=read, category=tool.risk, reach=reached)
+        return Call(case, tool.risk, workspace.root, folder=folder)
+    host = host_of(arguments.get("url")) if tool.risk == "network" else ""
     named = PATHS & arguments.keys() if tool.risk in ("read", "write") else frozenset[str]()
     if tool.schema is not None or not (tool.writes or named):
-        return Call(Case(tool.name, arguments, host=host), tool.risk, workspace.root)
-    reached: dict[Path, str] = {}
-    shown = []
+        mentioned = tuple(_mentioned(workspace, arguments)) if tool.schema is not None else ()
+        case = Case(tool.name, arguments, host=host, category=tool.risk, reach=Reach(mentioned))
+        return Call(case, tool.risk, workspace.root)
+    places: dict[Path, str] = {}
+    effects: list[Effect] = []
+    differing: list[str] = []
     for name in dict.fromkeys((*tool.writes, *named)):
+        kind = _kind(tool, name)
         for given in _texts(arguments.get(name)):
-            places = _places(workspace, given, must=name in tool.writes)
-            reached |= {place: workspace.relative(place) for place in places}
-            shown += [f"{given} is {workspace.relative(p)}" for p in places[:1] if _differs(workspace, given, p)]
-    case = Case(tool.name, arguments, tuple(dict.fromkeys(reached.values())), host=host)
-    return Call(case, tool.risk, workspace.root, tuple(reached.items()), "; ".join(shown))
+            found = _places(workspace, given, must=name in tool.writes)
+            for place in found:
+                places[place] = workspace.relative(place)
+                if kind is not None:
+                    effects.append(Effect(kind, workspace.relative(place), deep=kind == "delete"))
+            if found and _differs(workspace, given, found[0]):
+                differing.append(f"{given} is {workspace.relative(found[0])}")
+    case = Case(
+        tool.name,
+        arguments,
+        tuple(dict.fromkeys(places.values())),
+        host=host,
+        category=tool.risk,
+        reach=Reach(tuple(effects)),
+    )
+    return Call(case, tool.risk, workspace.root, tuple(places.items()), "; ".join(differing))
 
 
-def _host(url: object) -> str:
-    """Give the host of an address, in lower case; empty where it is not written plainly, so that no rule allows it."""
-    from urllib.parse import urlsplit
+def _kind(tool: Tool, parameter: str) -> Kind | None:
+    """Return what a tool does to the path in a parameter, for rules about other tools; ``None`` where only names count."""
+    if tool.name == "delete_file":
+        return "delete"
+    if parameter in tool.writes or tool.risk == "write":
+        return "write"
+    return "read" if tool.name == "read_file" else None
 
-    if not isinstance(url, str) or not re.fullmatch(r"https?://[a-z0-9.:\[\]-]+([/?#][\x21-\x7e]*)?", url, re.I):
-        return ""
-    try:
-        return (urlsplit(url).hostname or "").lower()
-    except ValueError:
-        return ""
+
+def _mentioned(workspace: Workspace, arguments: Mapping[str, Any]) -> list[Effect]:
+    """Return the paths that are given to a tool of an MCP server, which may do anything with them."""
+    found = []
+    for name in PATHS & arguments.keys():
+        for given in _texts(arguments[name]):
+            place = os.path.realpath(os.path.join(workspace.root, os.path.expanduser(given)))
+            found.append(Effect("any", shown_path(place, str(workspace.root)), certain=False))
+    return found
 
 
 def _texts(value: object) -> list[str]:
@@ -134,12 +161,25 @@ class Gate:
     Attributes:
         rules: The rules that hold.
         approve: The approval policy.
-        held: Whether a sandbox really holds the files that commands write; or the user lets them run without.
+        held: Whether a sandbox really keeps commands from writing outside and to what is executed later.
+        unheld: Whether the user lets commands run that no sandbox keeps from that.
+        paths_held: Whether the sandbox holds the paths that rules deny against commands that cannot be read.
+        network_held: Whether the sandbox keeps such commands from the network.
+        known_hosts: The hosts that the user or a search named.
+        catalog: The permission categories of the session's tools, by name.
+        named: Files and folders of the workspace that are executed though their names do not say so, resolved, each with what
+            executes it.
     """
 
     rules: Rules
     approve: str
     held: bool
+    paths_held: bool = False
+    network_held: bool = False
+    known_hosts: frozenset[str] = frozenset()
+    catalog: Mapping[str, str] = STANDARD
+    named: tuple[tuple[str, str], ...] = ()
+    unheld: bool = False
 
     def judge(self, call: Call) -> tuple[Verdict | None, str]:
         """Judge a call; gives the verdict, none for no opinion, and what it comes from: a rule with its file, or a word."""
@@ -158,11 +198,21 @@ class Gate:
         return self._command(call, read)
 
     def _first(self, effect: Any, case: Case, fits: tuple[str, ...] = ("yes",)) -> Rule | None:
-        return next((rule for rule in self.rules.of(effect) if fit(rule, case) in fits), None)
+        return next((rule for rule in self.rules.of(effect) if fit(rule, case, self.catalog) in fits), None)
+
+    def _unread(self, case: Case) -> Rule | None:
+        """Return a rule that denies what a command may do without anybody seeing or holding it."""
+        for rule in self.rules.of("deny"):
+            if fit(rule, case, self.catalog) != "unread":
+                continue
+            held = self.paths_held if rule.about_paths else self.network_held and _about_network(rule)
+            if not held:
+                return rule
+        return None
 
     def _asked(self, case: Case) -> tuple[str, Rule] | None:
         """Give why a rule has the call asked: it says so, or it denies what the call may turn out to be."""
-        if rule := self._first("deny", case, ("maybe",)):
+        if rule := self._first("deny", case, ("maybe",)) or self._unread(case):
             return f"It may be what a rule denies: {rule.text}.", rule
         if rule := self._first("ask", case, ("yes", "maybe")):
             return f"A rule has it asked: {rule.text}.", rule
@@ -180,12 +230,18 @@ class Gate:
             if protected.own(place):
                 return deny(f"{shown} is in hilum's own folders, which no tool touches."), "self-protection"
         also = f" ({call.shown})" if call.shown else ""
-        for _, shown in call.reached:
-            why = (protected.governing(shown) if call.changes else "") or protected.secret(shown)
+        for place, shown in call.reached:
+            why = (self._governing(place, shown) if call.changes else "") or protected.secret(shown)
             if why and not self._names(call.case.tool, shown):
                 scope = f"{call.case.tool}({exact_path(shown)})"
                 return ask(f"{shown}: {why}.{also}", scope=scope), "protected file"
         return self._other(call, also)
+
+    def _governing(self, place: Path, shown: str) -> str:
+        from hilum_guard.protected import governing
+
+        by = next((by for path, by in self.named if place.is_relative_to(path)), "")
+        return f"it is executed by {by}" if by else governing(shown)
 
     def _names(self, tool: str, path: str) -> bool:
         """Whether the user has allowed this very file by its name."""
@@ -194,14 +250,38 @@ class Gate:
 
     def _other(self, call: Call, also: str = "") -> tuple[Verdict | None, str]:
         case = call.case
-        scope = f"{case.tool}({DOMAIN}{case.host})" if case.host else case.tool
+        scope = case.tool
+        if case.host:
+            scope = f"{case.tool}({DOMAIN}{case.host})"
+        elif case.category == "network" and isinstance(url := case.arguments.get("url"), str) and url:
+            scope = f"{case.tool}(url={url})"  # never all hosts
         if asked := self._asked(case):
             return ask(asked[0] + also, scope=scope), _where(asked[1])
         if rule := self._settled(call.case):
             return allow(f"A rule allows it: {rule.text}.", settled=True), _where(rule)
+        if why := self._address(call):
+            return ask(why, scope=scope), "address"
         if call.changes and self.approve == "ask_first":
             return ask(POLICY + also, scope=scope), "policy"
         return None, "policy"
+
+    def _address(self, call: Call) -> str:
+        """Return why an address is not fetched without a question; empty where nothing speaks against it."""
+        url = call.case.arguments.get("url")
+        if call.case.category != "network" or not isinstance(url, str) or not url.strip():
+            return ""
+        host = call.case.host
+        if not host and call.case.tool in ("web_fetch", "browser_use"):
+            return ""  # they refuse what is no address of the web: there is nothing to ask about
+        if is_loopback(host):
+            return ""  # whether it may be reached is not for the guard's rules to say
+        unknown = [each for each in (host, *hosts_within(url)) if not is_known(each, self.known_hosts)]
+        if unknown:
+            allowing = f'hilum permissions allow "{call.case.tool}({DOMAIN}{unknown[0]})"'
+            return f"Neither you nor a search named the host {unknown[0]}. To allow it for good: {allowing}."
+        if why := carried_data(url):
+            return f"The address may carry data out: {why}."
+        return ""
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
@@ -214,43 +294,93 @@ class Gate:
             if why := protected.governs_hilum(command.words + command.writes, command.cwd):
                 return deny(f"{why}: no tool may change what governs hilum."), "self-protection"
         wide = scope(case.tool, str(case.arguments["command"]), read)
-        if why := self._protected(call, read):
-            exact = self._exact(case)
-            return (allow(settled=True), _where(exact)) if exact else (ask(why, scope=wide), "protected file")
+        exact = self._exact(case)
+        protects = self._protected(call, read)
+        if protects and exact is None:
+            return ask(next(iter(protects.values())), scope=wide), "protected file"
+        secrets = self.secrets(call)
+        # Who agreed to this text where it writes a protected file was asked about that file, not about another secret.
+        if secrets and (exact is None or (protects and secrets.keys() - protects.keys())):
+            shown = ", ".join(f"{path} ({why})" for path, why in secrets.items())
+            return ask(f"It uses {shown}.", scope=self._text(case)), "file of secrets"
         if asked := self._asked(case):
             return ask(asked[0], scope=wide), _where(asked[1])
-        if rule := self._exact(case) or self._allowing(call, read):
+        if read.grave and exact is None:
+            return ask(read.grave, scope=self._text(case)), "grave command"
+        if rule := exact or self._allowing(call, read):
             return allow(f"A rule allows it: {rule.text}.", settled=True), _where(rule)
         if read.kind == "auto":
             return self._harmless(call, read, wide)
         if self.approve == "ask_first":
             return ask(read.reason, scope=wide), "policy"
-        if not self.held:
-            return ask(f"{read.reason} {UNHELD.format(scope=wide)}", scope=wide), "no sandbox"
-        return allow("The sandbox holds it."), "policy, sandbox"
+        if self.held:
+            return allow("The sandbox holds it."), "policy, sandbox"
+        if self.unheld:
+            return allow("No sandbox holds it, and you let commands run without one."), "guard.unsandboxed = run"
+        return ask(f"{read.reason} {UNHELD.format(scope=wide)}", scope=wide), "no sandbox"
 
-    def _protected(self, call: Call, read: CommandVerdict) -> str:
-        """Say which protected file a redirection writes."""
-        from hilum_guard.protected import governing
+    def _text(self, case: Case) -> str:
+        """Return the rule for exactly this command."""
+        return f"{case.tool}({EXACT}{case.arguments['command']})"
 
+    def secrets(self, call: Call) -> dict[str, str]:
+        """Return the files of secrets that a command names, with what they are, but for those that a rule allows by name."""
+        from hilum_guard.protected import secret
+
+        found: dict[str, str] = {}
+        for effect in call.case.reach.effects:
+            full = os.path.join(call.root, effect.path)
+            if effect.kind == "any" and not os.path.isfile(full):
+                continue
+            if effect.kind == "delete" or (effect.kind == "read" and os.path.isdir(full)):
+                continue
+            why = secret(effect.path)
+            if why and not any(self._names(tool, effect.path) for tool in ("read_file", "read")):
+                found[effect.path] = why
+        return found
+
+    def _protected(self, call: Call, read: CommandVerdict) -> dict[str, str]:
+        """Return the protected files that redirections write, each with a sentence about it."""
+        found: dict[str, str] = {}
         for command in read.commands:
             for path in command.writes:
                 place = os.path.realpath(os.path.join(command.cwd or call.root, path))
                 shown = os.path.relpath(place, call.root)
-                if not shown.startswith("..") and (why := governing(shown)):
-                    return f"It writes {shown}: {why}."
-        return ""
+                if not shown.startswith("..") and (why := self._governing(Path(place), shown)):
+                    found[shown] = f"It writes {shown}: {why}."
+        return found
 
     def _harmless(self, call: Call, read: CommandVerdict, wide: str) -> tuple[Verdict | None, str]:
         """A harmless command runs; what it writes by redirection is judged as a file that is written."""
         if not read.writes:
             return allow(read.reason, settled=True), "harmless command"
         places = tuple((Path(path), os.path.relpath(path, call.root)) for path in read.writes)
-        case = Case("write_file", {}, tuple(shown for _, shown in places))
+        effects = tuple(Effect("write", shown) for _, shown in places)
+        case = Case("write_file", {}, tuple(shown for _, shown in places), category="write", reach=Reach(effects))
         verdict, source = self.judge(Call(case, "write", call.root, places))
         if verdict is not None and verdict.kind == "ask":
             return ask(verdict.reason, scope=wide), source
         return verdict, source
+
+    def _allowing_effects(self, call: Call, read: CommandVerdict) -> Rule | None:
+        """Return a rule for the category ``write`` where such rules allow all that a command line does."""
+        from hilum_guard.protected import secret
+
+        rules = [rule for rule in self.rules.of("allow") if rule.tool == "write" and rule.about_paths]
+        found = call.case.reach
+        if not rules or not read.complete or found.unread or found.network or found.hosts or not _plain(read.commands):
+            return None
+        used: list[Rule] = []
+        for effect in found.effects:
+            if effect.kind == "read":
+                if effect.path.startswith("/") or secret(effect.path):
+                    return None
+                continue
+            by = next((rule for rule in rules if fit_path(rule.pattern or "", effect.path, strict=True)), None)
+            if by is None or not effect.certain:
+                return None
+            used.append(by)
+        return used[0] if used else None
 
     def _exact(self, case: Case) -> Rule | None:
         """The rule that allows this very text, as the user saw it."""
@@ -258,9 +388,11 @@ class Gate:
 
     def _allowing(self, call: Call, read: CommandVerdict) -> Rule | None:
         """A rule, where rules allow every simple command: each fits one, or is harmless alone; and nothing is redirected."""
+        if rule := self._allowing_effects(call, read):
+            return rule
         fitting = [rule for rule in self.rules.of("allow") if fit(attrs.evolve(rule, pattern=None), call.case)]
-        if any(rule.pattern in (None, "*", "**") for rule in fitting):
-            return next(rule for rule in fitting if rule.pattern in (None, "*", "**"))
+        if any(rule.about_all for rule in fitting):
+            return next(rule for rule in fitting if rule.about_all)
         if not fitting or not read.complete or any(_redirected(command.writes) for command in read.commands):
             return None
         patterns = [pattern_words(rule.pattern or "") for rule in fitting]
@@ -271,6 +403,14 @@ class Gate:
         used = [rule for rule in by if rule is not None]
         rest = [command for command, rule in zip(read.commands, by, strict=True) if rule is None]
         return used[0] if used and all(_harmless_alone(command, call) for command in rest) else None
+
+
+def _plain(commands: Iterable[Any]) -> bool:
+    return all(command.literal and not command.assigned and not command.wrapper for command in commands)
+
+
+def _about_network(rule: Rule) -> bool:
+    return rule.about_hosts or rule.tool == "network"
 
 
 def _redirected(writes: Iterable[str]) -> bool:

@@ -47,6 +47,7 @@ def make(processes: int) -> str:
         with suppress(OSError):
             if not os.path.exists(f"{base}/cgroup.procs"):
                 continue
+            _sweep(base)
             folder.mkdir(exist_ok=True)  # another thread may be doing the same
             try:
                 (folder / "pids.max").write_text(str(processes))
@@ -56,6 +57,14 @@ def make(processes: int) -> str:
             atexit.register(remove, str(folder))
             return str(folder)
     return ""
+
+
+def _sweep(base: str) -> None:
+    """Remove the groups of processes that are gone; one in which something runs cannot be removed."""
+    for name in os.listdir(base):
+        owner = name.removeprefix("hilum-").partition("-")[0]
+        if name.startswith("hilum-") and owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
+            remove(f"{base}/{name}")
 
 
 def script(folder: str) -> str:

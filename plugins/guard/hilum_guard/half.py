@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, unquote_plus
 
+import attrs
 import msgspec
 import trio
 from hilum import (
@@ -21,18 +24,29 @@ from hilum import (
     ToolError,
     ToolResult,
     Verdict,
+    ask,
     config_folder,
     deny,
+    environment,
     hookimpl,
 )
-from hilum.events import ApprovalAnswered, ApprovalAsked, Delta, Event
+from hilum.errors import E_ADDRESS
+from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Delta, Event, PromptQueued
 
 from hilum_guard import rule_files, sandbox
-from hilum_guard.redaction import PLACEHOLDER, Redactor, settings_secrets
+from hilum_guard.addresses import ascii_host, host_of, is_web_address, named_hosts, typed
+from hilum_guard.keeping import Keeper
+from hilum_guard.redaction import PLACEHOLDER, Redactor, is_settings, is_source, settings_secrets
+from hilum_guard.secret_paths import SecretFiles
 from hilum_guard.settings import GuardSettings
+from hilum_guard.tool_names import STANDARD
 
 if TYPE_CHECKING:
     from hilum_guard.gate import Call
+    from hilum_guard.held_rules import DeniedPaths
+
+
+SECRET_ADDRESS = "a secret in an address"
 
 
 class Explained(NamedTuple):
@@ -68,16 +82,36 @@ class Guard:
         self._asked: dict[str, ApprovalAsked] = {}
         self._redacted: set[str] = set()
         self._read, self._wanted = 0, trio.Event()
-        self._redactor = Redactor(secrets=_secrets(self._config))
+        self.keeper = Keeper(session, box)
+        self._executed: dict[str, Callable[[], Iterable[str]]] = {}
+        self._redactor = Redactor({**os.environ, **environment()}, _secrets(self._config))
         self.rules = rule_files.Rules(stamp=("never read",))
+        self._tools: frozenset[str] | None = None
         self.reload()
+        self._secret_files = SecretFiles()
+        self._heard = 0
+        self._hosts = {
+            ascii_host(str(host).rpartition(":")[0] or str(host))
+            for row in session.kernel.explain()
+            if row.key in ("web.hosts", "browser.hosts")
+            for host in row.value
+        }
+        # Texts of commands that name files of secrets, and these files: asked for, so that such a command sees them.
+        self._uses: dict[str, frozenset[str]] = {}
+        box.held["rules that deny"] = lambda: self._denied_paths().held()
+        box.held["secrets"] = lambda: sandbox.Held(hidden=tuple(self._secrets_of_workspace()))
+        box.uses = self._uses_of
 
     def reload(self) -> None:
-        """Read the rules again if their files changed; tell of mistakes."""
+        """Read the rules again if their files or the tools changed; note mistakes."""
         root = self._session.workspace.root
-        if self.rules.stamp == rule_files.stamp(self._config, root):
+        # While the session opens there are no tools yet, so names are compared with the first call.
+        tools = frozenset(self._session.tools) or None
+        if self.rules.stamp == rule_files.stamp(self._config, root) and self._tools == tools:
             return
-        before, self.rules = self.rules.mistakes, rule_files.load(self._config, root)
+        self._tools = tools
+        before = self.rules.mistakes
+        self.rules = rule_files.load(self._config, root, tools)
         if self.rules.mistakes and self.rules.mistakes != before:
             say = "The rules have mistakes; until they are mended, nothing that changes something runs:"
             listed = "".join(f"\n  {mistake}" for mistake in self.rules.mistakes)
@@ -96,13 +130,95 @@ class Guard:
 
         self.reload()
         try:
-            call = read_call(tool, arguments, self._session.workspace)
+            # In a thread: reading looks at the disk, and a gate that takes long is held to be broken.
+            call = await trio.to_thread.run_sync(read_call, tool, arguments, self._session.workspace)
         except ToolError as error:
             return deny(str(error), code=error.code), "arguments"
         if placed := self._placeholder(call):
             return deny(placed), "a hidden secret"
         held = self._session.approve != "auto" or call.case.command is None or await self._held()
-        return Gate(self.rules, self._session.approve, held).judge(call)
+        named: tuple[tuple[str, str], ...] = ()
+        if (call.reached and call.changes) or call.case.command is not None:
+            named = await trio.to_thread.run_sync(self._named)
+        unheld = self._settings.unsandboxed == "run"
+        gate = Gate(self.rules, self._session.approve, held, catalog=self._catalog(), named=named, unheld=unheld)
+        if call.case.command is not None and next(self.rules.of("deny"), None):
+            paths_held, network_held = await self._denied_held()
+            gate = attrs.evolve(gate, paths_held=paths_held, network_held=network_held)
+        if call.case.category == "network":
+            url = call.case.arguments.get("url")
+            if not call.case.host and is_web_address(url):
+                return deny(f"{url!a:.300} does not name its host plainly.", code=E_ADDRESS), "address"
+            gate = attrs.evolve(gate, known_hosts=self._known_hosts())
+        verdict = gate.judge(call)
+        if (verdict[0] is None or verdict[0].kind != "deny") and self._carries_secret(call):
+            # For exactly this address: a yes to it answers for no other one, and so no wider yes answers for it.
+            scope = f"{call.case.tool}(url={call.case.arguments['url']})"
+            return ask("The address has a secret of yours in it.", scope=scope), SECRET_ADDRESS
+        if call.case.command is not None and (secrets := gate.secrets(call)):
+            self._note_uses(str(call.case.arguments["command"]), secrets)
+        return verdict
+
+    def _carries_secret(self, call: Call) -> bool:
+        url = call.case.arguments.get("url")
+        if call.case.category != "network" or not isinstance(url, str) or not url:
+            return False
+        return any(self._redactor(text) != text for text in {url, unquote(url), unquote_plus(url)})
+
+    def _known_hosts(self) -> frozenset[str]:
+        """Return the hosts that the user's prompts and settings, or results of a search, have named so far."""
+        while events := self._session.journal.since(self._heard):
+            for event in events:
+                self._hosts.update(self._hosts_in(event))
+            self._heard = events[-1].seq
+        return frozenset(self._hosts - {""})
+
+    def _hosts_in(self, event: Event) -> Iterator[str]:
+        if isinstance(event, PromptQueued):
+            agent = self._session.agents.get(event.agent)
+            # What a sub-agent is asked was written by a model.
+            if agent is None or not agent.parent:
+                yield from named_hosts(typed(event.text))
+        elif isinstance(event, CallDone) and event.result.name == "web_search":
+            for found in event.result.data.get("results", ()):
+                yield host_of(found.get("url")) if isinstance(found, dict) else ""
+
+    def _catalog(self) -> dict[str, str]:
+        """Return the permission categories of all tools that rules can name."""
+        return {**STANDARD, **{tool.name: tool.risk for tool in self._session.tools.values()}}
+
+    async def _denied_held(self) -> tuple[bool, bool]:
+        """Return whether the sandbox keeps unread commands from the paths that rules deny, and from the network."""
+        enforced = await self.box.enforced()
+        denied = await trio.to_thread.run_sync(self._denied_paths)
+        paths_held = enforced.protected and denied.complete
+        return paths_held, bool(enforced.network) and self._settings.network == "none"
+
+    def _denied_paths(self) -> DeniedPaths:
+        from hilum_guard.held_rules import denied_paths
+
+        return denied_paths(tuple(self.rules.of("deny")), self._session.workspace.root, self._catalog())
+
+    def _secrets_of_workspace(self) -> Iterator[str]:
+        """Yield the files of the workspace that commands do not see. Blocks."""
+        from hilum_guard.rules import exact_path  # with the first command
+
+        root = str(self._session.workspace.root)
+        shown = {os.path.realpath(os.path.join(root, os.path.expanduser(path))) for path in self._settings.readable}
+        named = {rule.pattern for rule in self.rules.of("allow") if rule.tool in ("read_file", "read")}
+        for path in self._secret_files.of_workspace(root):
+            relative = path[len(root) + 1 :]
+            real = os.path.realpath(path)
+            if real not in shown and not named & {relative, exact_path(relative)}:
+                yield real
+
+    def _note_uses(self, command: str, paths: Iterable[str]) -> None:
+        root = self._session.workspace.root
+        self._uses[command] = frozenset(os.path.realpath(os.path.join(root, path)) for path in paths)
+
+    def _uses_of(self, argv: tuple[str, ...]) -> frozenset[str]:
+        """Return the hidden files that a command sees, as the user was asked about them."""
+        return self._uses.get(argv[-1], frozenset()) if argv else frozenset()
 
     async def explain(self, tool: Tool, arguments: str) -> Explained:
         """Say what would happen to a call by the approval policy and the guard. Takes what ``judge`` takes."""
@@ -125,7 +241,8 @@ class Guard:
         return Explained(outcome, verdict.reason, f"{source}, approve = {approve}", verdict.scope, commands)
 
     async def _held(self) -> bool:
-        return self._settings.unsandboxed == "run" or (await self.box.enforced()).files
+        enforced = await self.box.enforced()
+        return enforced.files and enforced.protected
 
     def _placeholder(self, call: Call) -> str:
         """Say why a write would destroy a secret: its text has the placeholder that stood for one in what was read."""
@@ -138,9 +255,14 @@ class Guard:
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Judge a call."""
         verdict, source = await self.judge(tool, call.arguments)
+        if verdict is not None and verdict.kind == "ask" and source == "protected file":
+            self.keeper.expect(agent, call, tool)
         if verdict is not None and verdict.kind == "ask" and verdict.scope:
-            # A rule that asks stands above one that allows: a lasting yes to it would be none.
-            self._offered[call.id, verdict.scope] = not source.startswith(("ask ", "deny "))
+            # What a rule does not silence is not kept as one: a rule that asks stands above one that allows, and a secret
+            # belongs into no file of rules.
+            self._offered[call.id, verdict.scope] = source != SECRET_ADDRESS and not source.startswith(
+                ("ask ", "deny ")
+            )
             if not self._wanted.is_set():
                 self._read = self._session.journal.last
                 self._wanted.set()
@@ -148,14 +270,22 @@ class Guard:
 
     @hookimpl(trylast=True)
     async def check_result(self, agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult | None:
-        """Replace secrets in a result before it is logged and seen by anyone."""
+        """Undo what a command left for others to execute; replace secrets before the result is logged and seen by anyone."""
+        checked = await self.keeper.check_result(agent, call, result)
+        cleaned = self._without_secrets(call, checked or result)
+        return cleaned or checked
+
+    def _without_secrets(self, call: ToolCall, result: ToolResult) -> ToolResult | None:
         path = _path_of(call)
-        guess = result.name == "run_terminal_cmd" or _guesses(path)
+        # What a command prints may be a program as well as settings: words alone are no passwords there.
+        of_file = bool(path) and result.name != "run_terminal_cmd"
+        guess = not (of_file and is_source(path))
+        settings = of_file and is_settings(path)
         found = False
 
         def clean(text: str) -> str:
             nonlocal found
-            cleaned = self._redactor(text, guess=guess)
+            cleaned = self._redactor(text, guess=guess, settings=settings)
             found |= cleaned != text
             return cleaned
 
@@ -174,7 +304,7 @@ class Guard:
             text: The text.
             path: The file it is from, if it is from one: what stands for a secret is then not written back to it.
         """
-        cleaned = self._redactor(text, guess=_guesses(path))
+        cleaned = self._redactor(text, guess=not is_source(path), settings=is_settings(path))
         if path and cleaned != text:
             self._remember(path)
         return cleaned
@@ -199,6 +329,23 @@ class Guard:
             self.box.held.pop(name, None)
         else:
             self.box.held[name] = paths
+
+    def protect_executed(self, by: str, paths: Callable[[], Iterable[str]]) -> None:
+        """Protect files that the user has agreed to have executed: commands cannot write them, and file tools ask.
+
+        Args:
+            by: What executes them; a later call for the same takes the place of the earlier one.
+            paths: Returns the files, absolute and resolved. Called in a thread; it may block.
+        """
+        self._executed[by] = paths
+        self.box.held[by] = lambda: sandbox.Held(tuple(paths()))
+
+    def _named(self) -> tuple[tuple[str, str], ...]:
+        """Return what is executed though its name does not say so, each with what executes it. Blocks."""
+        found = [(path, "Git, as its configuration says") for path in self.box.watch.named_files()]
+        for by, paths in self._executed.items():
+            found += [(path, by) for path in paths()]
+        return tuple(found)
 
     @contextmanager
     def widen(self, argv: Sequence[str], wider: sandbox.Wider) -> Iterator[None]:
@@ -235,8 +382,9 @@ class Guard:
 
     async def keep_rest(self) -> None:
         """Make rules of the lasting answers that were given last."""
-        for event in self._session.journal.since(self._read) if self._wanted.is_set() else ():
-            await self._take(event)
+        while self._wanted.is_set() and (events := self._session.journal.since(self._read)):
+            for event in events:
+                await self._take(event)
 
     async def _take(self, event: Event) -> None:
         self._read = event.seq
@@ -252,7 +400,8 @@ class Guard:
     async def _keep(self, rule: str, keep: bool) -> None:
         file = rule_files.user_file(self._config)
         if not keep:
-            say = f"{rule} is not kept as a rule: another rule has it asked each time (hilum permissions list)."
+            why = "another rule, or a secret in it, has it asked each time"
+            say = f"{rule} is not kept as a rule: {why} (hilum permissions list)."
             self._session.note("guard.rule_not_kept", say=say, rule=rule)
             return
         try:
@@ -275,11 +424,6 @@ def _secrets(config: Path) -> dict[str, str]:
         return settings_secrets(tomllib.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError):  # the kernel has told of it
         return {}
-
-
-def _guesses(path: str) -> bool:
-    """Whether a value counts as a secret that is only called one: in a program's source that is mostly none."""
-    return "." not in path.strip("./").rpartition("/")[2]
 
 
 def _path_of(call: ToolCall) -> str:
@@ -310,6 +454,8 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
         guard = Guard(session, box)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.keep_rules)
+            guard.keeper.start(nursery)
             yield guard
+            guard.keeper.stop()
             nursery.cancel_scope.cancel()
         await guard.keep_rest()

@@ -18,6 +18,8 @@ else:
 
 STATUS = 3
 """The descriptor to tell the end to."""
+NOTICE = 9
+"""The descriptor to tell that the command has exited and left something running; open where that may go on."""
 LINGER = 0.1
 """Seconds for what an exited command left behind, as the warden gives it."""
 _ERRORS = "surrogateescape"
@@ -40,6 +42,15 @@ def default_signals() -> None:
         _signal.signal(number, _signal.SIG_DFL)
 
 
+def is_open(number: int) -> bool:
+    """Return whether a descriptor is open."""
+    try:
+        posix.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
 def refused(program: str, error: OSError) -> int:
     """Say that a program cannot be started; give the exit code that shells give."""
     posix.write(2, f"{program}: {error.strerror}\n".encode(errors=_ERRORS))
@@ -49,26 +60,34 @@ def refused(program: str, error: OSError) -> int:
 def run(argv: tuple[str, ...], env: dict[bytes, bytes]) -> tuple[bytes, int]:
     """Run the command to its end: how it ended, and the exit code a shell would give."""
     default = set(_signal.valid_signals()) - {_signal.SIGKILL, _signal.SIGSTOP}
+    holds = is_open(NOTICE)
+    closed = [STATUS, NOTICE] if holds else [STATUS]
+    actions = [(posix.POSIX_SPAWN_CLOSE, number) for number in closed]
     try:
-        pid = posix.posix_spawnp(
-            argv[0], argv, env, file_actions=[(posix.POSIX_SPAWN_CLOSE, STATUS)], setsigdef=default
-        )
+        pid = posix.posix_spawnp(argv[0], argv, env, file_actions=actions, setsigdef=default)
     except OSError as error:
         return b"e", refused(argv[0], error)
     code = None
+    told = False
     until = 0.0
     while True:
         try:
-            found, status = posix.waitpid(-1, posix.WNOHANG if code is not None else 0)
+            found, status = posix.waitpid(-1, posix.WNOHANG if code is not None and not told else 0)
         except ChildProcessError:
             break
         if found == pid:
             code = posix.waitstatus_to_exitcode(status)
             until = time.monotonic() + LINGER
         elif not found:
-            if time.monotonic() > until:
+            if time.monotonic() <= until:
+                time.sleep(0.005)
+            elif holds:
+                assert code is not None
+                posix.write(NOTICE, b"%d" % code)
+                posix.close(NOTICE)
+                told = True
+            else:
                 break
-            time.sleep(0.005)
     assert code is not None
     return (b"e", code) if code >= 0 else (b"s%d" % -code, 128 - code)
 

@@ -24,7 +24,12 @@ def describe(enforced: Enforced, settings: GuardSettings) -> str:
     if not enforced.by:
         return "Commands run without a sandbox: they can change anything the user can. Be careful."
     extra = "".join(f", {path}" for path in settings.writable)
-    protected = "Git's hooks and configuration and the folder .hilum are read-only. " if enforced.protected else ""
+    protected = (
+        "What Git, editors, shells and agents execute (.git/config and hooks, .vscode, .envrc, .hilum …) is read-only, or is"
+        " undone when a command writes it. "
+        if enforced.protected
+        else ""
+    )
     return (
         f"Commands run in a sandbox. They can write to the workspace{extra} and to the temporary folder ($TMPDIR), and read"
         f" most of the rest. {protected}Credentials are hidden, and variables that look like secrets are not set."

@@ -14,8 +14,16 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[\w./:@+-]+")
 # Programs whose first word says what they do.
 _SUB = frozenset(
-    """apt apt-get brew bundle cargo conda docker dotnet gh git go helm hg jj just kubectl make npm nox pip pip3 pnpm podman
+    """apt apt-get brew bundle cargo conda docker dotnet git go helm hg jj just kubectl make npm nox pip pip3 pnpm podman
     poetry rustup svn systemctl terraform tox uv yarn""".split()
+)
+# Programs whose first two words say what they do.
+_TWO = frozenset("aws gcloud az doctl hcloud linode-cli oci heroku fly flyctl gh glab vault consul nomad op".split())
+# Programs without sub-commands: their options say how, and not what, they do.
+_SINGLE = frozenset(
+    """pytest py.test mypy pyright black isort flake8 pylint tsc eslint prettier jest vitest mocha phpunit rspec gcc g++ cc c++
+    clang clang++ rustc javac ctest cppcheck shellcheck yamllint ls cat grep rg wc head tail sort uniq diff tree mkdir touch
+    stat file du df which date basename dirname realpath readlink cmp comm cut tr fold nl seq sleep pwd printf echo""".split()
 )
 # Sub-commands that run what comes next: the rule goes on with that.
 _PASS_ON = frozenset({("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("pipenv", "run"), ("hatch", "run")})
@@ -61,17 +69,25 @@ def narrowed(words: Sequence[str]) -> tuple[str, ...]:
     program, *rest = words
     if not _PLAIN.fullmatch(program):
         return ()
+    name = program.rpartition("/")[2]
     sub = rest[0] if rest else ""
-    if (program, sub) in _PASS_ON and len(rest) > 1:
+    if (name, sub) in _PASS_ON and len(rest) > 1:
         inner = narrowed(rest[1:])
         return (program, sub, *inner) if inner else ()
-    if (program, sub) in _NAMED:
+    if (name, sub) in _NAMED:
         return (program, sub, rest[1]) if len(rest) > 1 and _name(rest[1]) else ()
-    if program.rpartition("/")[2] in _ANYTHING:
+    if name in _ANYTHING:
         return ()
-    if program in _SUB:
-        return (program, sub) if _name(sub) and f"{program} {sub}" not in _ANYTHING_SUB else ()
-    return (program,)
+    if name in _TWO:
+        two = tuple(rest[:2])
+        plain = len(two) == 2 and all(_name(word) for word in two) and f"{name} {sub}" not in _ANYTHING_SUB
+        return (program, *two) if plain else ()
+    if name in _SUB:
+        return (program, sub) if _name(sub) and f"{name} {sub}" not in _ANYTHING_SUB else ()
+    if name in _SINGLE or not rest:
+        return (program,)
+    # What is not known may have sub-commands: the first word belongs to the rule, and before options there is none.
+    return (program, sub) if _name(sub) else ()
 
 
 def _name(word: str) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-import unicodedata
 from itertools import islice
 
 import attrs
 
+from hilum_guard import executed
+from hilum_guard.names import folded
 from hilum_guard.words import UNKNOWN, Word
 
 # Folders whose loss is the loss of the machine or of its users' work.
@@ -34,21 +35,14 @@ SECRET_NAMES = tuple(
     terraform.tfstate* .ssh .aws .gnupg .kube .docker .azure .gcloud sudoers.d wpa_supplicant.conf
     ssh_host_*_key""".split()
 )
-NOT_SECRET = re.compile(r"\.env\.(example|sample|template|dist)|.*\.pub|secrets?\.(py|pyi|js|ts|go|rs|md|rst|txt)")
-# What governs hilum, an editor, Git or a peer: an agent that writes it changes what is asked later, or what runs.
-GOVERNING = tuple(
-    """.git .hilum .vscode .idea .cursor .claude .codex .gemini .agents .opencode .husky .devcontainer .envrc .mcp.json
-    mcp.json .gitmodules
-    .gitattributes .gitconfig *.code-workspace .pre-commit-config.yaml .ssh agents.md claude.md .bashrc .profile
-    .bash_profile .zshrc .zshenv .env .env.*""".split()
+NOT_SECRET = re.compile(
+    r"\.env\.(example|sample|template|dist|defaults?|schema)|.*\.pub|secrets?\.(py|pyi|js|ts|go|rs|md|rst|txt)"
 )
+# What other programs execute, and texts that tell agents what to do: writing one changes what is asked later, or what runs.
+GOVERNING = (*executed.PATTERNS, "agents.md", "claude.md", ".env", ".env.*", ".gitattributes")
+_KEY_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".password-store"})
 _WIDE = (("qxvzk", "Wjq.7u", "build"), (".qxvzk", ".Wjq.7u", ".git"))
 MAX_GLOB = 200
-
-
-def folded(name: str) -> str:
-    """Fold a name the way the most forgiving file system would."""
-    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def matches(name: str, patterns: tuple[str, ...]) -> bool:
@@ -147,6 +141,11 @@ class Places:
             return ""
         low = folded(path)
         return next((f"the system folder {folder}" for folder in GUARDED if within(low, folder)), "")
+
+    def own_keys(self, path: str) -> str:
+        """Name the keys or logins of the user that a path is; empty if it is none."""
+        inner = folded(path)[len(self.home) :].split("/") if within(folded(path), folded(self.home)) else []
+        return f"the user's own keys ({path})" if len(inner) > 2 and inner[1] in _KEY_FOLDERS else ""
 
     def device(self, path: str) -> str:
         """Name the device a path stands for, if writing to it is no everyday thing."""

@@ -15,22 +15,13 @@ from pathlib import Path
 import attrs
 from hilum import config_folder, data_folder
 
+from hilum_guard.executed import MASKED
+from hilum_guard.secret_paths import SecretFiles, listed
 from hilum_guard.settings import GuardSettings
 
-_SECRET = (
-    ".ssh .aws .azure .gnupg .kube .docker .netrc .git-credentials .pypirc .npmrc .vault-token .password-store .pki .1password"
-    " .cargo/credentials .cargo/credentials.toml .gem/credentials .terraform.d .m2/settings.xml .pgpass .my.cnf"
-    " .bash_history .zsh_history .python_history .psql_history .node_repl_history"
-    " .mozilla .thunderbird .claude .claude.json .codex .gemini .local/share/keyrings .local/share/kwalletd"
-).split()
-_SECRET_CONFIG = (
-    "gh hub glab-cli gcloud doctl op git/credentials containers/auth.json github-copilot google-chrome chromium BraveSoftware"
-    " microsoft-edge vivaldi opera"
-).split()
-_SECRET_MAC = (
-    "Library/Keychains Library/Cookies Library/Safari Library/Application Support/Google/Chrome"
-    "|Library/Application Support/Firefox"
-).split("|")
+MASKED_FILES = ("config.worktree",)
+"""Files of a Git folder that may exist and be empty."""
+_SECRET_FILES = SecretFiles()
 _START_FILES = (
     ".profile .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv .zprofile .zlogin .gitconfig"
     " .config/git .config/fish .config/systemd .config/autostart .local/bin bin"
@@ -47,6 +38,7 @@ class Policy:
         hidden: Paths it may not even read.
         unwanted: Files that are not there, and are removed if the command makes them: Git would take its configuration,
             hooks included, from where they say.
+        shown: Paths in folders of temporary files that are there all the same, to be read.
         temp: The session's temporary folder.
         filter: A file with a filter of system calls (see ``seccomp``), where the sandbox reads one.
         group: Folder of a control group to join, where there is one (see ``groups``).
@@ -60,6 +52,7 @@ class Policy:
     protected: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     unwanted: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
     temp: str = ""
     filter: str = ""
     group: str = ""
@@ -121,8 +114,8 @@ def hidden(readable: Iterable[str] = ()) -> Iterator[str]:
     shown = {os.path.realpath(os.path.expanduser(path)) for path in readable}
     configs = [os.path.join(home, ".config") for home in homes()]
     configs += [path for path in [os.environ.get("XDG_CONFIG_HOME", "")] if os.path.isabs(path)]
-    places = [os.path.join(home, name) for home in homes() for name in (*_SECRET, *_SECRET_MAC)]
-    places += [os.path.join(config, name) for config in configs for name in _SECRET_CONFIG]
+    places = [*listed(homes(), configs)]
+    places += [path for home in homes() for path in _SECRET_FILES.of_home(home)]
     places += [str(config_folder()), str(data_folder())]
     for path in dict.fromkeys(os.path.realpath(path) for path in places if os.path.exists(path)):
         if path not in shown:
@@ -134,13 +127,25 @@ def guarded(root: str) -> list[str]:
     return [os.path.join(root, ".hilum"), *_git(os.path.join(root, ".git"))]
 
 
-def missing(roots: Iterable[str]) -> list[str]:
-    """Give the folders that must exist to be protected: hilum's own, and the hooks of a repository that has none."""
+def masked(roots: Iterable[str]) -> list[str]:
+    """Return what must exist to be protected: folders that programs follow, and of a repository hooks and configuration.
+
+    What has something in it is left out: that is held as it is.
+    """
     wanted = []
     for root in roots:
         git = worktree(root) or os.path.join(root, ".git")
-        wanted += [os.path.join(root, ".hilum"), *([os.path.join(git, "hooks")] if os.path.isdir(git) else [])]
-    return [path for path in wanted if not os.path.lexists(path)]
+        wanted += [os.path.join(root, name) for name in MASKED]
+        if os.path.isdir(git) and not os.path.islink(git):
+            wanted += [os.path.join(git, name) for name in ("hooks", *MASKED_FILES)]
+    return [path for path in wanted if not os.path.lexists(path) or _is_empty(path)]
+
+
+def _is_empty(path: str) -> bool:
+    try:
+        return not (os.listdir(path) if os.path.isdir(path) else os.path.getsize(path))
+    except OSError:
+        return False
 
 
 def worktree(root: str) -> str:

@@ -20,7 +20,7 @@ PREFIXES: dict[str, tuple[str, int]] = {
     "unbuffer": ("", 0), "proxychains": ("f", 0), "proxychains4": ("f", 0), "firejail": ("", 0), "setpriv": ("", 0),
     "runuser": ("ugGc", 0), "prlimit": ("p", 0), "numactl": ("CNmip", 0), "catchsegv": ("", 0), "coproc": ("", 0),
     "script": ("cEIOBTm", 9), "arch": ("d", 0), "setarch": ("", 1), "linux64": ("", 0), "softlimit": ("", 0),
-    "dbus-run-session": ("", 0), "parallel": ("jSdNIn", 0), "capsh": ("", 9), "then": ("", 0), "gosu": ("", 1),
+    "dbus-run-session": ("", 0), "capsh": ("", 9), "then": ("", 0), "gosu": ("", 1),
     "su-exec": ("", 1), "daemonize": ("", 0), "entr": ("", 0), "rlwrap": ("", 0), "winpty": ("", 0), "chronic": ("", 0),
     "ts": ("", 9), "sshpass": ("pfde", 0), "torsocks": ("", 0), "faketime": ("f", 1), "xvfb-run": ("nsefpw", 0),
     "start-stop-daemon": ("", 9), "valgrind": ("", 0), "perf": ("", 1), "hyperfine": ("", 0), "dotenv": ("f", 0),

@@ -8,12 +8,10 @@ from pathlib import Path
 
 from hilum import config_folder, data_folder
 
-from hilum_guard.places import GOVERNING, NOT_SECRET, SECRET_NAMES, folded, matches
+from hilum_guard import executed
+from hilum_guard.names import folded
+from hilum_guard.places import NOT_SECRET, SECRET_NAMES, matches
 
-# A project's text about itself is no more than that; secrets have a reason of their own.
-_GOVERNING = tuple(
-    name for name in GOVERNING if name not in {"agents.md", "claude.md", ".env", ".env.*", ".gitattributes"}
-)
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud"})
 _SOURCE = tuple(
     ".py .pyi .js .mjs .ts .tsx .jsx .go .rs .java .kt .c .h .cpp .cs .rb .php .swift .md .rst .html .css".split()
@@ -31,10 +29,11 @@ def governing(path: str) -> str:
     Args:
         path: Relative to the workspace, existing or not.
     """
-    for part in path.split("/"):
-        if part and matches(part, _GOVERNING):
-            return f"what is in {part} can run programs, or governs what agents and editors do"
-    return ""
+    found = executed.find_path(path)
+    if found is None:
+        return ""
+    part, row = found
+    return f"{row.program} executes {part} or takes commands from it {row.when}"
 
 
 def secret(path: str) -> str:

@@ -19,12 +19,44 @@ _SHORTEST = 8
 
 # Where a word begins; an escape of JSON or of a terminal may stand before it, whose last letter is none of the word's.
 _B = r"(?:(?<![A-Za-z0-9_])|(?<=\\[bfnrt])|(?<=\\u[0-9a-fA-F]{4})|(?<=[0-9]m))"
+# Keys that their beginning gives away, by the vendors' own documentation and the patterns of published secret scanners.
+_VENDORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    ("TELEGRAM_TOKEN", (":AA",), r"\d{8,10}:AA[A-Za-z0-9_-]{32,35}(?![A-Za-z0-9_-])"),
+    ("TWILIO_KEY", ("SK", "AC"), r"(?:SK|AC)[0-9a-f]{32}(?![0-9a-zA-Z])"),
+    ("DISCORD_TOKEN", (".",), r"[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}(?![\w-])"),
+    ("GITLAB_TOKEN", ("gl",), r"gl(?:dt|rt|cbt|ptt|ft|soat|agent|imt|oas)-[\w-]{16,}"),
+    ("SLACK_TOKEN", ("xapp-",), r"xapp-\d-[A-Za-z0-9-]{20,}"),
+    ("STRIPE_KEY", ("whsec_",), r"whsec_[A-Za-z0-9+/]{24,}"),
+    ("MAILGUN_KEY", ("key-",), r"key-[0-9a-f]{32}(?![0-9a-f])"),
+    ("MAILCHIMP_KEY", ("-us",), r"[0-9a-f]{32}-us\d{1,2}(?!\d)"),
+    ("SHOPIFY_TOKEN", ("shp",), r"shp(?:at|ca|pa|ss|tka)_[0-9a-fA-F]{32}"),
+    ("SQUARE_TOKEN", ("sq0",), r"sq0(?:atp|csp|idp)-[\w-]{22,}"),
+    ("DATABRICKS_TOKEN", ("dapi",), r"dapi[0-9a-f]{32}(?:-\d)?"),
+    ("DIGITALOCEAN_TOKEN", ("do",), r"do[or]_v1_[0-9a-f]{64}"),
+    ("VAULT_TOKEN", ("hv",), r"hv[sbr]\.[\w-]{24,}"),
+    ("TERRAFORM_TOKEN", (".atlasv1.",), r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{40,}"),
+    ("DOCKER_TOKEN", ("dckr_",), r"dckr_(?:pat|oat)_[\w-]{20,}"),
+    ("GRAFANA_TOKEN", ("gl",), r"gl(?:sa|c)_[A-Za-z0-9_+/=]{32,}"),
+    ("ATLASSIAN_TOKEN", ("ATATT3", "ATCTT3"), r"AT[AC]TT3[\w=-]{50,}"),
+    ("FLY_TOKEN", ("fo1_", "fm1", "fm2_"), r"(?:fo1_[\w-]{20,}|fm[12][ar]?_[A-Za-z0-9+/=,_-]{40,})"),
+    ("RUBYGEMS_KEY", ("rubygems_",), r"rubygems_[0-9a-f]{48}"),
+    ("AIRTABLE_TOKEN", ("pat",), r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
+    ("SENTRY_TOKEN", ("sntry",), r"sntry[su]_[A-Za-z0-9+/=_-]{40,}"),
+    ("NEW_RELIC_KEY", ("NRAK-",), r"NRAK-[A-Z0-9]{27}"),
+    ("VENDOR_KEY", ("lin_api_", "ntn_", "figd_", "PMAK-", "pscale_", "sbp_", "nfp_", "pplx-", "tvly-", "HRKU-", "dp.", "glpat",
+                    "r8_", "fal_", "e2b_", "lsv2_", "nvapi-", "ctx7sk-", "phc_", "phx_"),
+     r"(?:lin_api_[A-Za-z0-9]{32,}|ntn_[A-Za-z0-9]{40,}|figd_[\w-]{36,}|PMAK-[0-9a-f]{24}-[0-9a-f]{34}"
+     r"|pscale_(?:tkn|pw|oauth)_[\w.-]{32,}|sbp_[0-9a-f]{40}|nfp_[A-Za-z0-9]{36,}|pplx-[A-Za-z0-9]{40,}|tvly-[\w-]{24,}"
+     r"|HRKU-[\w-]{36,}|dp\.(?:pt|st|sa|ct)\.[A-Za-z0-9._-]{40,}|e2b_[0-9a-f]{40}|lsv2_(?:pt|sk)_[0-9a-f_]{40,}"
+     r"|nvapi-[\w-]{60,}|ph[cx]_[A-Za-z0-9]{40,})"),
+)  # fmt: skip
 # Name, words of which one must be there (a quick look: most texts hold none), pattern. Order matters: the whole block before
 # its parts. A group named `keep` stays in the text.
 _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     # A block that was cut off is as secret as a whole one; its lines may be numbered.
     ("PRIVATE_KEY", ("PRIVATE KEY",), r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
      r"(?:[A-Za-z0-9+/=\s:,.]|(?<=\d )\||\\[nr]|-(?!----END))*(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----)?"),
+    ("PRIVATE_KEY", ("b3BlbnNzaC1rZXkt",), r"b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=\s]{20,}"),
     ("PRIVATE_KEY", ("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-[0-9A-Z]{20,}"),
     ("AUTHORIZATION", ("uthorization", "UTHORIZATION"),
      r"(?i)(?P<keep>authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:bearer|basic|token|digest)\s+)?)"
@@ -46,6 +78,13 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("GOOGLE_TOKEN", ("ya29.",), rf"{_B}ya29\.[\w.-]{{20,}}"),
     ("PACKAGE_TOKEN", ("npm_", "pypi-"), r"npm_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}"),
     ("STRIPE_KEY", ("k_live_", "k_test_"), r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    *((name, words, rf"{_B}(?:{pattern})") for name, words, pattern in _VENDORS),
+    # Forty characters are also a hash in base64, so the name has to be near.
+    ("AWS_SECRET", ("ecret", "ECRET"),
+     r"(?i)(?P<keep>(?:aws|amazon|secret_?access)[a-z0-9_. -]{0,30}[\\\"']{0,2}\s{0,3}(?:[:=]|=>|:=)\s{0,3}[\\\"']{0,2})"
+     r"(?-i:(?=[A-Za-z0-9/+]{0,39}[0-9])(?=[A-Za-z0-9/+]{0,39}[A-Z])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=]))"),
+    ("AZURE_KEY", ("AccountKey=", "AccessKey=", "SharedAccessSignature"),
+     r"(?P<keep>(?:Account|SharedAccess|Access)Key=)[A-Za-z0-9+/]{40,}={0,2}"),
     ("JWT", ("eyJ",), r"eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{5,}"),
     ("ASSIGNMENT", ("KEY", "TOKEN", "SECRET", "PASS"),
      rf"(?P<keep>{_B}(?:[A-Z][A-Z0-9_]*(?:KEY|_PASS)|(?:[A-Z][A-Z0-9_]*)?(?:TOKEN|SECRET|PASSWORD|PASSWD))"
@@ -56,11 +95,42 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
      r"(?i:api_?key|api-key|access_?key|account_?key|secret(?:_?key)?(?:_base)?|token|password|passwd|cookie)"
      r"\\?[\"']?\s?[:=]\s?)(?:(?P<quote>\\?[\"'])(?=[^\s\"'\\]{0,200}\d)[^\s\"'\\{}()$<>]{8,4000}+(?=\\?[\"'])"
      r"|(?!\[REDACTED)(?=[A-Za-z0-9+/_=-]{0,200}\d)(?=\d{0,200}[A-Za-z])[A-Za-z0-9+/_=-]{12,4000}+(?![.(\[\w]))"),
+    # In files of settings a word is a password where a password stands.
+    ("PASSWORD", ("assw", "ASSW", "assphrase", "pwd", "PWD", "ecret", "ECRET"),
+     r"(?i)(?P<keep>(?:^|[\s,{;\"'.]|\\n|\\\"|\\t)(?:[A-Za-z][A-Za-z0-9]{0,30}[_.-]){0,6}(?:password|passwd|passphrase|pwd|secret)"
+     r"\\?[\"']?[ \t]*[:=][ \t]*)(?P<quote>\\?[\"'])?"
+     r"(?!\[REDACTED|[<{$%(\[*!&|>]|(?:null|none|nil|true|false|yes|no|on|off|string|str|required|optional|changeme|change_me|example"
+     r"|placeholder|your|my-?password|password|passwd|secret|x{3,}|env|vault|file|ref|test|todo|undefined|type)(?![A-Za-z0-9]))"
+     r"[^\s\"'\\,;{}]{6,200}+(?![(.\[])"),
 )  # fmt: skip
 
 
 # What is a secret by the look of what stands around it; in a program's source that is mostly none.
 _GUESSED = frozenset({"ASSIGNMENT", "CREDENTIAL"})
+# What is one in files of settings only.
+_OF_SETTINGS = frozenset({"PASSWORD"})
+_SOURCE = re.compile(
+    r"\.(py[iwx]?|ipynb|[cm]?[jt]sx?|go|rs|java|kts?|scala|c|cc|cpp|cxx|h|hh|hpp|cs|fs|rb|php|pl|pm|swift|m|mm|lua|r|jl|ex|exs|erl"
+    r"|hs|ml|clj|dart|vue|svelte|html?|css|scss|sql|proto|graphql|md|rst|adoc|tex|patch|diff|lock|sum)$",
+    re.I,
+)
+_SETTINGS = re.compile(
+    r"(^|/)(\.?env(\.[\w.-]+)?|\.?[\w-]*rc|config|credentials|settings|secrets?)$"
+    r"|\.(ya?ml|json5?|jsonc|toml|ini|cfg|conf|config|properties|env|xml|plist|tfvars|hcl|netrc|pgpass|reg|txt|log)$",
+    re.I,
+)
+
+
+def is_source(path: str) -> bool:
+    """Return whether a file is a program or prose, in which a value that is only called a secret is mostly none."""
+    return _SOURCE.search(path) is not None
+
+
+def is_settings(path: str) -> bool:
+    """Return whether a file holds settings, in which a value that is called a password is one."""
+    return _SETTINGS.search(path) is not None
+
+
 PLACEHOLDER = re.compile(r"\[REDACTED:[^\]\s]{1,200}\]")
 _compiled = cache(re.compile)  # when a text first has the words: all of them cost 8 ms at start
 
@@ -71,10 +141,14 @@ class Redactor:
     Args:
         environ: Environment whose secrets are known; this process's by default.
         secrets: More secrets, name to value.
+
+    Attributes:
+        too_short: Names of secrets that are too short to be looked for in texts.
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None, secrets: Mapping[str, str] | None = None) -> None:
         self._names: dict[str, str] = {}
+        self.too_short: list[str] = []
         for name, value in (os.environ if environ is None else environ).items():
             if is_secret_name(name) and not (os.path.isabs(value) and os.path.exists(value)):
                 self._add(name, value)
@@ -85,7 +159,9 @@ class Redactor:
 
     def _add(self, name: str, value: str) -> None:
         """Know a value in the spellings it has in texts, JSON and URLs."""
-        if len(value) < _SHORTEST:
+        if len(value) < _SHORTEST:  # it would be found in ordinary words
+            if value.strip() and not re.fullmatch(r"(?i)\d+|true|false|yes|no|on|off|none", value.strip()):
+                self.too_short.append(name)
             return
         for form in (
             value,
@@ -95,19 +171,60 @@ class Redactor:
         ):
             self._names.setdefault(form, name)
 
-    def __call__(self, text: str, *, guess: bool = True) -> str:
+    def known(self, text: str) -> str:
+        """Replace the known values in a text: those of the environment and of the user's settings."""
+        if self._values is None:
+            return text
+        return self._values.sub(lambda match: f"[REDACTED:{self._names[match.group()]}]", text)
+
+    def __call__(self, text: str, *, guess: bool = True, settings: bool = False) -> str:
         """Replace the secrets in a text.
 
         Args:
             text: The text.
             guess: Whether a value counts that is only called a secret, as in ``password = "…"``.
+            settings: Whether it is of a file of settings, where words are passwords, too.
         """
-        if self._values is not None:
-            text = self._values.sub(lambda match: f"[REDACTED:{self._names[match.group()]}]", text)
+        text = _without_headless_keys(self.known(text))
+        left_out = (frozenset() if guess else _GUESSED) | (frozenset() if settings else _OF_SETTINGS)
         for name, words, pattern in _SHAPES:
-            if (guess or name not in _GUESSED) and any(word in text for word in words):
+            if name not in left_out and any(word in text for word in words):
                 text = _compiled(pattern).sub(partial(_mask, name), text)
         return text
+
+
+_KEY_END = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
+_KEY_LINE = re.compile(r"[^\S\n]*(?:\d{1,6}\s?[|:]\s?)?[\"']?[A-Za-z0-9+/]{16,80}={0,2}(?:\\r|\r)?[^\S\n]*")
+_KEY_NUMBER = re.compile(r"(?:\A|\n|\\n)[^\S\n]*(?:\d{1,6}\s?[|:]\s?)?\Z")
+MAX_KEY = 20_000
+"""Characters before the end of a private key that are looked at; the longest keys have 13,000."""
+
+
+def _without_headless_keys(text: str) -> str:
+    """Replace the lines of private keys whose first line is not there, as in a page of a file or the end of one.
+
+    They are found from their last line backwards: a pattern would try every line of a long text as the first one.
+    """
+    if "PRIVATE KEY-----" not in text or "-----END" not in text:
+        return text
+    found: list[tuple[int, int]] = []
+    for end in _KEY_END.finditer(text):
+        start = end.start()
+        floor = max(found[-1][1] if found else 0, start - MAX_KEY)
+        numbered = _KEY_NUMBER.search(text, max(floor, start - 20), start)
+        at = numbered.start() if numbered else start
+        while at > floor:
+            real, escaped = text.rfind("\n", floor, at), text.rfind("\\n", floor, at)
+            begin = max(real + 1 if real >= 0 else floor, escaped + 2 if escaped >= 0 else floor)
+            if not _KEY_LINE.fullmatch(text, begin, at):
+                break
+            start = begin
+            at = begin - (2 if begin >= 2 and escaped == begin - 2 else 1)
+        if start < end.start():
+            found.append((start, end.end()))
+    for start, stop in reversed(found):
+        text = f"{text[:start]}[REDACTED:PRIVATE_KEY]{text[stop:]}"
+    return text
 
 
 def _mask(name: str, match: re.Match[str]) -> str:

@@ -7,12 +7,14 @@ changes something runs.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hilum import UsageError
+
+from hilum_guard.tool_names import unknown
 
 if TYPE_CHECKING:  # loaded with the first rule, or the first call that is judged
     from hilum_guard.rules import Effect, Rule
@@ -64,17 +66,19 @@ def _look(path: Path) -> tuple[int, ...]:
     return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
-def load(config: Path, workspace: Path) -> Rules:
+def load(config: Path, workspace: Path, tools: Collection[str] | None = None) -> Rules:
     """Read both files.
 
     Args:
         config: The user's folder of configuration.
         workspace: Root of the workspace, resolved.
+        tools: The names of the session's tools; a rule that names no tool is a mistake. Unchecked without them.
     """
     looked = stamp(config, workspace)
     rules: list[Rule] = []
     mistakes: list[str] = []
-    user, project = _File(user_file(config), mistakes, rules), _File(project_file(workspace), mistakes, rules)
+    user = _File(user_file(config), mistakes, rules, tools)
+    project = _File(project_file(workspace), mistakes, rules, tools)
     data = user.read()
     user.lists({key: value for key, value in data.items() if key != WORKSPACE}, "", everywhere=True)
     tables = data.get(WORKSPACE, {})
@@ -91,6 +95,7 @@ class _File(NamedTuple):
     path: Path
     mistakes: list[str]
     rules: list[Rule]
+    tools: Collection[str] | None = None
 
     def wrong(self, place: str, what: str, found: str = "") -> None:
         """Note a mistake."""
@@ -162,9 +167,13 @@ class _File(NamedTuple):
         from hilum_guard.rules import parse
 
         try:
-            self.rules.append(parse(text, effect, str(self.path), everywhere=everywhere))
+            rule = parse(text, effect, str(self.path), everywhere=everywhere)
         except ValueError as error:
             self.wrong(place, str(error), text.strip())
+            return
+        if self.tools is not None and (why := unknown(rule.tool, self.tools)):
+            self.wrong(place, why, text.strip())
+        self.rules.append(rule)
 
 
 def add(config: Path, workspace: Path | None, effect: Effect, rule: str) -> bool:

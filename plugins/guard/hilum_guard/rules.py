@@ -1,8 +1,9 @@
 """Rules that allow, ask or deny tool calls: ``tool`` or ``tool(pattern)``, and whether one fits a call.
 
-What the pattern is matched against depends on the tool: of a command every simple command that the reader finds in it,
-never its text; of a tool with paths the resolved path; else the arguments by name. A rule that allows must fit exactly what
-is called; one that asks or denies fits in doubt, too.
+What the pattern is compared with depends on the tool: for a command every simple command that the reader finds in it, never
+its text; for a tool with paths the resolved path; otherwise the arguments by name. A rule that allows must fit exactly what
+is called. A rule that asks or denies also fits in doubt, and it fits every call that has the same effect: a rule about
+writing a path fits each tool and command that writes it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -18,18 +19,30 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
+from hilum_guard.effects import Effect as PathEffect
+from hilum_guard.effects import Reach, hosts_of, values
+from hilum_guard.tool_names import CATEGORIES, STANDARD, names, server_tools
+
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
     from hilum_guard.commands import CommandVerdict, SimpleCommand
 
 Effect = Literal["allow", "ask", "deny"]
-Fit = Literal["", "maybe", "yes"]
+Fit = Literal["", "unread", "maybe", "yes"]
+_FITS: tuple[Fit, ...] = ("", "unread", "maybe", "yes")
+__all__ = [
+    "DOMAIN", "EXACT", "UNKNOWN", "Case", "Effect", "Fit", "Rule", "allowed", "exact", "exact_path", "explain", "fit",
+    "fit_host", "fit_path", "fit_words", "folded", "harmless_wrapper", "literal_folder", "names", "parse", "path_kinds",
+    "pattern_words", "server_tools",
+]  # fmt: skip
 UNKNOWN = "…"
 DOMAIN = "domain:"
 EXACT = "="
 
 _RULE = re.compile(r"([A-Za-z0-9_.*?-]+)(\(.*\))?", re.DOTALL)
+_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
+_HOST = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)+")
 _NAMED = re.compile(r"[A-Za-z_]\w*=")
 # They only run what follows, in the same way: a rule that allows `pytest` allows `timeout 60 pytest`.
 _HARMLESS_WRAPPERS = frozenset("timeout nice ionice nohup stdbuf time command builtin".split())
@@ -63,6 +76,27 @@ class Rule:
         """Whether it has to fit exactly."""
         return self.effect == "allow"
 
+    @property
+    def about_all(self) -> bool:
+        """Whether it takes every call of its tools."""
+        return self.pattern in (None, "*", "**")
+
+    @property
+    def about_hosts(self) -> bool:
+        """Whether its pattern is for hosts."""
+        return self.pattern is not None and self.pattern.startswith(DOMAIN)
+
+    @property
+    def about_paths(self) -> bool:
+        """Whether its pattern can be one for paths."""
+        return not (
+            self.about_all
+            or self.about_hosts
+            or self.pattern is None
+            or _NAMED.match(self.pattern)
+            or self.pattern.startswith(EXACT)
+        )
+
 
 @attrs.frozen
 class Case:
@@ -73,7 +107,9 @@ class Case:
         arguments: The checked arguments as plain data.
         paths: Of a tool with paths: those it reaches, relative to the workspace or absolute, links followed.
         command: Of a tool that runs a command line: what reading it gave.
-        host: Of a tool with an address: the host that it names, in lower case.
+        host: Of a tool with an address: the host that it names, in lower case and ASCII.
+        category: Its permission category: ``read``, ``write``, ``execute`` or ``network``.
+        reach: What it does to which paths and hosts.
     """
 
     tool: str
@@ -81,6 +117,8 @@ class Case:
     paths: tuple[str, ...] = ()
     command: CommandVerdict | None = None
     host: str = ""
+    category: str = ""
+    reach: Reach = Reach()
 
 
 def parse(text: str, effect: Effect, source: str = "", *, everywhere: bool = True) -> Rule:
@@ -103,63 +141,205 @@ def parse(text: str, effect: Effect, source: str = "", *, everywhere: bool = Tru
     pattern = pattern[1:-1].strip()
     if not pattern:
         raise ValueError(f"{text!r} has an empty pattern; write {name} for every call of the tool")
+    if name == "network" or STANDARD.get(name) == "network":
+        if _ADDRESS.match(pattern):
+            host = _ADDRESS.sub("", pattern).partition("/")[0]
+            raise ValueError(f"{text!r} names an address; rules name hosts: write {name}({DOMAIN}{host})")
+        if _HOST.fullmatch(pattern):
+            pattern = f"{DOMAIN}{pattern}"
     if pattern[0] in "!#":
         raise ValueError(f"{text!r} begins with {pattern[0]!r}, which no pattern does; say it with a rule that denies")
     return Rule(effect, name, pattern, source, everywhere)
 
 
 def explain(rule: Rule) -> str:
-    """Say what a rule means."""
-    does = {"allow": "runs unasked", "ask": "is asked each time", "deny": "is refused"}[rule.effect]
-    calls = f"every call of {rule.tool}" if rule.tool != "*" else "every call"
+    """Return what a rule means, in words."""
+    does = {"allow": "runs without a question", "ask": "is asked each time", "deny": "is refused"}[rule.effect]
+    calls = _calls(rule.tool)
     pattern = rule.pattern
-    if pattern is None or pattern in ("*", "**"):
-        return f"{calls} {does}"
-    if pattern.startswith(DOMAIN):
-        return f"{calls} to the host {pattern.removeprefix(DOMAIN)} {does}"
+    if rule.about_all:
+        more = _ALSO.get(rule.tool, "") if rule.effect != "allow" else ""
+        return f"{calls} {does}{more}"
+    assert pattern is not None
+    if rule.about_hosts:
+        also = "" if rule.strict else ", by whatever tool or command"
+        return f"{calls} to the host {pattern.removeprefix(DOMAIN)} {does}{also}"
     if pattern.startswith(EXACT):
         return f"{calls} with exactly this command {does}"
     if _NAMED.match(pattern):
         return f"{calls} with these arguments {does}"
+    kinds = path_kinds(rule.tool, STANDARD)
+    if kinds and rule.tool != "*" and not rule.strict:
+        doing = "reading" if kinds == {"read"} else "deleting" if kinds == {"delete"} else "changing"
+        return f"{doing} {pattern}, by whatever tool or command, {does}"
     if pattern.endswith(" *"):
         return f"{calls} with a command that begins with {pattern[:-2]!r} {does}"
     return f"{calls} with the path or command {pattern!r} {does}"
 
 
-def fit(rule: Rule, case: Case) -> Fit:
-    """Tell whether a rule fits a call: ``yes``, ``maybe`` (only of one that asks or denies), or empty for no."""
-    if not names(rule.tool, case.tool):
+_ALSO = {
+    "network": "; so is a command that uses the network, as far as reading it tells",
+    "write": "; so is a command that changes files, as far as reading it tells",
+    "read": "; so is a command that reads files, as far as reading it tells",
+}
+
+
+def _calls(tool: str) -> str:
+    if tool == "*":
+        return "every call"
+    if tool in CATEGORIES:
+        return f"every call of the category {tool}"
+    return f"every call of {tool}"
+
+
+def path_kinds(tool: str, catalog: Mapping[str, str]) -> frozenset[str]:
+    """Return what a rule about a path is about: ``read``, ``write``, ``delete``.
+
+    Who may not write a path may not delete it either, by whatever tool; who may not delete it may still write it.
+
+    Args:
+        tool: The first part of the rule.
+        catalog: The permission categories of the tools, by name.
+    """
+    found: set[str] = set()
+    for name, category in (*catalog.items(), *((tool, tool) for _ in (tool,) if tool in CATEGORIES)):
+        if not names(tool, name, category):
+            continue
+        if name in ("delete_file", "forget"):
+            found.add("delete")
+        elif category == "write":
+            found |= {"write", "delete"}
+        elif name in ("read_file", "read"):
+            found.add("read")
+    return frozenset(found)
+
+
+def fit(rule: Rule, case: Case, catalog: Mapping[str, str] = STANDARD) -> Fit:
+    """Return whether a rule fits a call.
+
+    Args:
+        rule: The rule.
+        case: The call.
+        catalog: The permission categories of the tools, by name.
+
+    Returns:
+        ``yes``; empty for no; of a rule that asks or denies also ``maybe``, where the call may turn out to be what it
+        says, and ``unread``, where a part of a command may do anything.
+    """
+    direct = _fit_direct(rule, case)
+    if rule.strict:
+        return direct
+    return max(direct, _fit_effects(rule, case, catalog), key=_FITS.index)
+
+
+def _fit_direct(rule: Rule, case: Case) -> Fit:
+    """Return whether a rule fits a call of the tools that it names."""
+    shell = case.command is not None and names(rule.tool, "run_terminal_cmd", "execute") and not rule.strict
+    if not names(rule.tool, case.tool, case.category) and not (shell and not rule.about_all):
         return ""
-    if rule.pattern is None or rule.pattern in ("*", "**"):
+    if rule.about_all:
         return "yes"
+    assert rule.pattern is not None
     if case.command is not None:
         return _fit_command(rule, case, case.command)
     if _NAMED.match(rule.pattern):
         return "yes" if _fit_named(rule, case) else ""
-    if rule.pattern.startswith(DOMAIN):
+    if rule.about_hosts:
         if not case.host:
-            return "maybe" if "url" in case.arguments and not rule.strict else ""
+            return "maybe" if case.arguments.get("url") and not rule.strict else ""
         return "yes" if fit_host(rule.pattern.removeprefix(DOMAIN), case.host, strict=rule.strict) else ""
     if case.paths:
         fits = [fit_path(rule.pattern, path, strict=rule.strict) for path in case.paths]
         return "yes" if (all(fits) if rule.strict else any(fits)) else ""
     # A pattern that says nothing about such a tool: who allows has allowed nothing, who denies has denied it.
-    return "" if rule.strict else "yes"
+    return "" if rule.strict or rule.tool in CATEGORIES else "yes"
 
 
-def names(pattern: str, tool: str) -> bool:
-    """Tell whether a pattern names a tool."""
-    return fnmatchcase(tool, pattern) or fnmatchcase(tool, server_tools(pattern))
+def _fit_effects(rule: Rule, case: Case, catalog: Mapping[str, str]) -> Fit:
+    """Return whether a call does what a rule about a path, a host or a category is about, by another way."""
+    return max((fit for fit in _fits_by_effect(rule, case, catalog)), key=_FITS.index, default="")
 
 
-def server_tools(pattern: str) -> str:
-    """Give a pattern as tools of MCP servers are called here, ``server__tool``: other programs say ``mcp__server__tool``, and
-    ``mcp__server`` for all that a server has.
+def _fits_by_effect(rule: Rule, case: Case, catalog: Mapping[str, str]) -> Iterator[Fit]:
+    if rule.about_hosts:
+        if any(names(rule.tool, name, category) and category == "network" for name, category in catalog.items()):
+            yield from _fits_host((rule.pattern or "").removeprefix(DOMAIN), case)
+        return
+    if rule.about_all:
+        if rule.tool in CATEGORIES:
+            yield from _fits_category(rule.tool, case)
+        return
+    if rule.about_paths and (kinds := path_kinds(rule.tool, catalog)):
+        yield from (_fit_effect(rule.pattern or "", effect, kinds) for effect in case.reach.effects)
+        if case.reach.unread:
+            yield "unread"
+
+
+def _fits_host(pattern: str, case: Case) -> Iterator[Fit]:
+    named = (*case.reach.hosts, *([case.host] if case.host else []))
+    if any(fit_host(pattern, host, strict=False) for host in named):
+        yield "yes"
+    elif case.command is not None:
+        yield "maybe" if case.reach.network and not case.reach.hosts else "unread" if case.reach.unread else ""
+    elif case.category == "network":
+        found = (host for text in values(case.arguments) for host in hosts_of(text))
+        yield "yes" if any(fit_host(pattern, host, strict=False) for host in found) else ""
+
+
+def _fits_category(category: str, case: Case) -> Iterator[Fit]:
+    if case.command is None:
+        return
+    if category == "network":
+        yield "yes" if case.reach.network or case.reach.hosts else ""
+    for effect in case.reach.effects:
+        kinds = {"write": ("write", "delete"), "read": ("read",)}.get(category, ())
+        if effect.kind in kinds:
+            yield "yes"
+    if case.reach.unread:
+        yield "unread"
+
+
+def _fit_effect(pattern: str, effect: PathEffect, kinds: frozenset[str]) -> Fit:
+    if effect.kind != "any" and effect.kind not in kinds:
+        return ""
+    if not fit_path(pattern, effect.path, strict=False):
+        if not effect.deep:
+            return ""
+        prefix = literal_folder(pattern)
+        if prefix is None:
+            return "unread"  # something below may have such a name
+        if not within(prefix, effect.path):
+            return ""
+    return "yes" if effect.certain else "maybe"
+
+
+def literal_folder(pattern: str) -> str | None:
+    """Return the path that all paths which fit a pattern are at or below; ``None`` where they can be anywhere.
+
+    ``docs/**`` gives ``docs``, ``/src/*.py`` gives ``src``, ``*.lock`` gives ``None``.
     """
-    rest = pattern.removeprefix("mcp__")
-    if rest == pattern:
-        return pattern
-    return "*__*" if rest in ("", "*") else rest if "__" in rest else f"{rest.rstrip('_')}__*"
+    if pattern.startswith("~/"):
+        pattern = f"/{Path.home()}{pattern[1:]}"
+    absolute = pattern.startswith("//")
+    body = pattern.strip("/")
+    if "/" not in pattern.rstrip("/"):
+        return None
+    parts: list[str] = []
+    for part in body.split("/"):
+        if re.search(r"[*?\[\\]", part):
+            break
+        parts.append(part)
+    if not parts:
+        return None
+    return ("/" if absolute else "") + "/".join(parts)
+
+
+def within(path: str, folder: str) -> bool:
+    """Return whether a path is a folder or in it, in the most forgiving spelling; ``.`` is the workspace."""
+    path, folder = folded(path), folded(folder)
+    if folder == ".":
+        return not path.startswith("/")
+    return path == folder or path.startswith(folder.rstrip("/") + "/") or (folder == "/" and path.startswith("/"))
 
 
 # --- commands -----------------------------------------------------------------------------------------------------------
@@ -178,7 +358,7 @@ def pattern_words(pattern: str) -> tuple[str, ...]:
         return tuple(pattern.split())
 
 
-def fit_words(pattern: Sequence[str], words: Sequence[str], *, strict: bool) -> Fit:
+def fit_words(pattern: Sequence[str], words: Sequence[str], *, strict: bool) -> Literal["", "maybe", "yes"]:
     """Tell whether words fit a pattern.
 
     Args:

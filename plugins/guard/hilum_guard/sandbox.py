@@ -11,17 +11,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 import trio
-from hilum import Agent, Command, Layer, ToolDenied, ToolError, hookimpl
+from hilum import Agent, Command, Layer, ToolDenied, ToolError, environment, hookimpl
 
+from hilum_guard import groups, policy, seccomp
+from hilum_guard.following import Follower
 from hilum_guard.layer import describe
+from hilum_guard.leftovers import Masks, make_folder, sweep_folders, sweep_masks
 from hilum_guard.settings import GuardSettings
+from hilum_guard.sockets import find_sockets
+from hilum_guard.watching import Watch
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -42,6 +47,8 @@ __all__ = [
     "wrap",
 ]
 
+BACKGROUND = "HILUM_BACKGROUND"
+"""The variable that marks a command that is started in the background."""
 _INSTALL = "Install bubblewrap with the system's package manager, and let it make user namespaces."
 _START = "import sys; sys.path.append(sys.argv[1]); import landlock; landlock.%s(*sys.argv[2:])"
 _ALONE = "Each command has a loopback of its own, with what it starts: {}."
@@ -98,12 +105,14 @@ class Wider(NamedTuple):
         cache: A folder for the caches of its tools, which it may write to; made where it is not there.
         environment: Variables that it gets though they look like secrets.
         off: It runs in no sandbox. Its environment is cleaned all the same.
+        shown: Paths in folders of temporary files that it may read, where a sandbox has such folders of its own.
     """
 
     network: bool = False
     cache: str = ""
     environment: tuple[str, ...] = ()
     off: bool = False
+    shown: tuple[str, ...] = ()
 
 
 _OFF = Enforced(reasons=("The sandbox is switched off (guard.sandbox).",))
@@ -180,7 +189,8 @@ def landlock_enforced(instead: str = "") -> Enforced | str:
     filters = _filters(())
     reasons = (
         *([f"bubblewrap is not used: {instead}."] if instead else []),
-        "Protected paths in the workspace (.git/hooks, .git/config, .hilum) can be written to.",
+        "Protected paths in the workspace (.git/hooks, .git/config, .hilum, .vscode …) can be written to, so that with"
+        " approve = auto commands that are not known to be harmless are asked for.",
         "Modes, owners and times of the user's files outside can be changed, and names of hidden files be listed.",
         *([] if version >= 3 else ["Files outside can be emptied, though not written to: the kernel is too old."]),
         *([] if apart else ["Commands cannot even use the loopback: there is no network namespace."]),
@@ -194,8 +204,6 @@ def landlock_enforced(instead: str = "") -> Enforced | str:
 
 
 def _limits() -> tuple[bool, tuple[str, ...]]:
-    from hilum_guard import groups
-
     if os.getuid():
         return True, ()
     if groups.make(GuardSettings().processes):
@@ -230,8 +238,6 @@ def _spec(parts: tuple[object, ...]) -> str:
 
 
 def _filters(families: tuple[int, ...]) -> bytes:
-    from hilum_guard import seccomp
-
     machine = os.uname().machine
     return seccomp.program(machine, families) if machine in seccomp.ARCHITECTURES else b""
 
@@ -244,7 +250,7 @@ def confine(command: Command, policy: Policy, network: str = "namespace") -> Com
         policy: What it may do.
         network: What keeps the network away, as in ``Enforced``.
     """
-    from hilum_guard import groups, landlock, seccomp
+    from hilum_guard import landlock
     from hilum_guard.environment import split
 
     apart = network == "namespace"
@@ -307,6 +313,13 @@ class Sandbox:
         folder: A folder of this session alone; in it, the one for temporary files.
         note: Called once with what ``probe`` found, before the first command.
         enforced: What to use, if not what ``probe`` finds.
+
+    Attributes:
+        watch: Makes inert what commands leave for other programs to execute.
+        protected: What the last command could not write to.
+        on_made_inert: Called from a thread with sentences on what was made inert.
+        on_replaced: Called from a thread with held paths that running commands are no longer kept from.
+        on_failed: Called from a thread with what a look at the workspace failed with.
     """
 
     def __init__(
@@ -319,11 +332,18 @@ class Sandbox:
     ) -> None:
         self.workspace, self.settings, self.folder = workspace, settings, folder
         self.temp = os.path.join(folder, "tmp")
-        self._note, self._enforced, self._made, self._unwanted = note, enforced, list[str](), set[str]()
+        self._note, self._enforced, self._masks, self._unwanted = note, enforced, Masks(), set[str]()
         self._lock = trio.Lock()
         self._loopback: Loopback | None = None
         self.held: dict[str, Callable[[], Held]] = {}
         self.wider: dict[tuple[str, ...], Wider] = {}
+        self.uses: Callable[[tuple[str, ...]], frozenset[str]] = lambda argv: frozenset()
+        self.watch = Watch(policy.writable(workspace, settings), os.path.realpath(self.temp))
+        self.protected: tuple[str, ...] = ()
+        self._follower: Follower | None = None
+        self.on_made_inert: Callable[[list[str]], None] = lambda _: None
+        self.on_replaced: Callable[[list[str]], None] = lambda _: None
+        self.on_failed: Callable[[Exception], None] = lambda _: None
 
     async def enforced(self) -> Enforced:
         """Tell what is enforced for this session's commands."""
@@ -349,13 +369,14 @@ class Sandbox:
                 f"guard.sandbox is required, and this system cannot enforce all of it. {reason}", hint=_INSTALL
             )
         wider = self.wider.get(command.argv, Wider())
-        env = clean(command.env, os.environ, (*self.settings.pass_environment, *wider.environment))
+        env = clean(command.env, environment(), (*self.settings.pass_environment, *wider.environment))
         if not enforced.by or (wider.off and self.settings.sandbox != "required"):
             return Command(command.argv, command.cwd, env)
         if self._loopback is None:
             from hilum_guard.loopback import Loopback
 
             self._loopback = Loopback()
+            await trio.to_thread.run_sync(_sweep)  # once in a session, and only in one that runs commands
         temp = "/tmp" if enforced.by == "bubblewrap" else self.temp
         for name, folder in CACHES.items():
             env.setdefault(name, f"{wider.cache or f'{temp}/cache'}/{folder}")
@@ -368,19 +389,27 @@ class Sandbox:
         return Layer(25, "sandbox", describe(found, self.settings))
 
     def _wrapped(self, command: Command, enforced: Enforced, wider: Wider) -> Command:
-        from hilum_guard import groups, policy, seccomp
-
         os.makedirs(self.temp, mode=0o700, exist_ok=True)
         filters = ""
         if enforced.by == "bubblewrap":
             filters = self._filter(_filters(seccomp.UNSPACED))
             # What is not there could be made, so it is put there, empty, until the end.
-            for path in policy.missing(policy.writable(self.workspace, self.settings)):
-                with suppress(OSError):
-                    os.mkdir(path)
-                    self._made.append(path)
+            for path in policy.masked(policy.writable(self.workspace, self.settings)):
+                self._masks.put(path, file=os.path.basename(path) in policy.MASKED_FILES)
+        watched, said = self.watch.begin()
+        if said:
+            self.on_made_inert(said)
+        self._follow()
         made = policy.make_policy(self.workspace, self.settings, self.temp)
+        if BACKGROUND in command.env:
+            # Nothing that a service does for hours needs to write there, and a folder that is read-only as a whole stays so
+            # when the user's Git replaces a file in it.
+            watched += [path for root in self.watch.roots if (path := self.watch.git_folder(root))]
         held = [give() for give in self.held.values()]
+        sockets: list[str] = []
+        if enforced.by == "bubblewrap":  # the others open no Unix sockets at all
+            readable = {os.path.realpath(os.path.expanduser(path)) for path in self.settings.readable}
+            sockets = [path for path in find_sockets() if path not in readable]
         if wider.cache:
             os.makedirs(wider.cache, mode=0o700, exist_ok=True)
             made = attrs.evolve(made, writable=(*made.writable, os.path.realpath(wider.cache)))
@@ -391,12 +420,14 @@ class Sandbox:
             group=groups.make(self.settings.processes),
             loopback=() if network else self._join(enforced),
             network=network,
+            shown=tuple(os.path.realpath(path) for path in wider.shown),
             protected=tuple(
-                dict.fromkeys((*made.protected, *policy.inside(made, (p for h in held for p in h.protected))))
+                _outermost((*made.protected, *policy.inside(made, (*watched, *(p for h in held for p in h.protected)))))
             ),
-            hidden=tuple(dict.fromkeys((*made.hidden, *(p for h in held for p in h.hidden)))),
+            hidden=tuple({*made.hidden, *sockets, *(p for h in held for p in h.hidden)} - self.uses(command.argv)),
         )
         self._unwanted.update(made.unwanted)
+        self.protected = made.protected
         return wrap(command, made, enforced)
 
     def _join(self, enforced: Enforced) -> tuple[str, ...]:
@@ -418,23 +449,71 @@ class Sandbox:
             os.replace(file.name, path)  # another command may be starting
         return path if program else ""
 
+    def _follow(self) -> None:
+        """Look at the workspace several times a second from now on, while commands run."""
+        if self._follower is None:
+            self._follower = Follower(self.watch, self._made_inert, self._replaced, self._failed)
+        self._follower.wake()
+
+    def _made_inert(self, said: list[str]) -> None:
+        self.on_made_inert(said)
+
+    def _replaced(self, paths: list[str]) -> None:
+        self.on_replaced(paths)
+
+    def _failed(self, error: Exception) -> None:
+        self.on_failed(error)
+
     def close(self) -> None:
-        """Remove what was put into the workspace, where it is still empty, and the session's folder. Blocks."""
-        if self._loopback:
-            self._loopback.close()
+        """Remove what was put into the workspace, where it is still empty, and the session's folder. Blocks.
+
+        Every step is done, also where another one fails.
+        """
+        with ExitStack() as steps:  # the last one that is added is done first
+            steps.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            steps.callback(self._masks.close)
+            steps.callback(self._remove_unwanted)
+            if self._loopback:
+                steps.callback(self._loopback.close)
+            if self._follower is not None:
+                steps.callback(self._look_last)
+                steps.callback(self._follower.stop)
+
+    def _remove_unwanted(self) -> None:
         for path in self._unwanted:  # a command that was killed may have left it
             with suppress(OSError):
                 os.unlink(path)
-        for path in self._made:
-            with suppress(OSError):
-                os.rmdir(path)
-        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _look_last(self) -> None:
+        try:
+            said = self.watch.check(everywhere=True)
+        except Exception as error:  # told, and the rest of the session is put away as ever
+            self.on_failed(error)
+            return
+        if said:
+            self.on_made_inert(said)
+
+
+@functools.cache
+def _sweep() -> None:
+    """Remove what sessions that were killed have left. Once in a process."""
+    sweep_folders()
+    sweep_masks()
+
+
+def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the paths without those that are inside of another one."""
+    found: dict[str, None] = {}
+    for path in sorted(paths, key=len):
+        if not any(path == each or path.startswith(f"{each}/") for each in found):
+            found[path] = None
+    return tuple(found)
 
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Sandbox]:
     """Wrap this session's child processes, until it closes."""
-    folder = await trio.to_thread.run_sync(functools.partial(tempfile.mkdtemp, prefix="hilum-"))
+    folder, held = await trio.to_thread.run_sync(make_folder)
 
     def note(found: Enforced) -> None:
         session.note("guard.sandbox", **attrs.asdict(found))
@@ -444,4 +523,7 @@ async def open_session(session: Session) -> AsyncIterator[Sandbox]:
         yield sandbox
     finally:
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(sandbox.close)
+            try:
+                await trio.to_thread.run_sync(sandbox.close)
+            finally:
+                os.close(held)

@@ -1,16 +1,18 @@
 """A system call filter that refuses sockets by family, for where no network namespace keeps them in.
 
 The programs are BPF, built here from a few instructions per architecture. They also refuse ``io_uring``, which opens sockets
-without the system call, and calls in the way of another architecture (32-bit, x32), whose numbers mean other things.
+without the system call, the keys of the kernel, and calls in the way of another architecture (32-bit, x32), whose numbers mean
+other things.
 ``socketpair`` stays: it connects a process to nobody but itself.
 """
 
 from __future__ import annotations
 
-# AUDIT_ARCH_…, the numbers of socket and io_uring_setup, and whether x32 shares the architecture.
+# AUDIT_ARCH_…, the number of socket, the numbers of what is refused always, and whether x32 shares the architecture.
+# Refused are io_uring_setup, and add_key, request_key and keyctl: keys of the kernel belong to the user, not to a namespace.
 ARCHITECTURES = {
-    "x86_64": (0xC000003E, 41, 425, True),
-    "aarch64": (0xC00000B7, 198, 425, False),
+    "x86_64": (0xC000003E, 41, (425, 248, 249, 250), True),
+    "aarch64": (0xC00000B7, 198, (425, 217, 218, 219), False),
 }
 UNIX = 1
 VSOCK = 40
@@ -36,13 +38,14 @@ def program(machine: str, families: tuple[int, ...]) -> bytes:
     Raises:
         KeyError: There is no filter for this architecture.
     """
-    arch, socket, io_uring, x32 = ARCHITECTURES[machine]
+    arch, socket, refused, x32 = ARCHITECTURES[machine]
     code: list[tuple[int, int, int, int]] = []
     checks = [(_EQUAL, family) for family in families] or [(_AT_LEAST, 0)]
     code += [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, arch), (_RETURN, 0, 0, _REFUSE), (_LOAD, 0, 0, _NUMBER)]
     if x32:
         code += [(_AT_LEAST, 0, 1, 0x40000000), (_RETURN, 0, 0, _REFUSE)]
-    code += [(_EQUAL, 0, 1, io_uring), (_RETURN, 0, 0, _REFUSE)]
+    for number in refused:
+        code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
     code += [(_EQUAL, 1, 0, socket), (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, _FAMILY)]
     for operation, value in checks:
         code += [(operation, 0, 1, value), (_RETURN, 0, 0, _REFUSE)]

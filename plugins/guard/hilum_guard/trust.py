@@ -14,6 +14,7 @@ from typing import Literal
 
 import attrs
 from hilum import HilumError, UsageError, config_folder
+from hilum.store import spell_folder, unspell_folder
 
 from hilum_guard.brought import brought, digest
 
@@ -71,8 +72,8 @@ class Trust:
         Raises:
             UsageError: The folder's configuration, or the file of trusted folders, cannot be read.
         """
-        root = os.path.realpath(workspace)
-        known = self.folders().get(root)
+        root = _real(workspace)
+        known = self.folders().get(spell_folder(root))
         return "unknown" if known is None else "trusted" if known == digest(brought(root)) else "changed"
 
     def changes(self, workspace: str | os.PathLike[str]) -> list[str]:
@@ -81,10 +82,10 @@ class Trust:
         Raises:
             UsageError: As ``state`` does.
         """
-        root = os.path.realpath(workspace)
+        root = _real(workspace)
         try:
             old = json.loads(self._list(root).read_bytes())
-            if digest(old) != self.folders().get(root):  # of an earlier time, or damaged
+            if digest(old) != self.folders().get(spell_folder(root)):  # of an earlier time, or damaged
                 return []
         except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             return []
@@ -94,7 +95,7 @@ class Trust:
         return [f"{word} {name}" for name, word in sorted(words.items())]
 
     def folders(self) -> dict[str, str]:
-        """Give the digests of the trusted folders by real path.
+        """Give the digests of the trusted folders by real path, spelled as ``spell_folder`` does.
 
         Raises:
             UsageError: The file cannot be read.
@@ -117,9 +118,9 @@ class Trust:
         Raises:
             UsageError: There is no such folder, its configuration cannot be vouched for, or the file cannot be written.
         """
-        root = os.path.realpath(workspace)
+        root = _real(workspace)
         if not os.path.isdir(root):
-            raise UsageError(f"There is no folder {root}.", hint="Name an existing folder.")
+            raise UsageError(f"There is no folder {spell_folder(root)}.", hint="Name an existing folder.")
         seen = brought(root)
         self._change(root, digest(seen))
         self._keep_list(root, seen)
@@ -127,8 +128,8 @@ class Trust:
 
     def remove(self, workspace: str | os.PathLike[str]) -> bool:
         """Trust a folder no more; gives whether it was trusted."""
-        root = os.path.realpath(workspace)
-        known = root in self.folders()
+        root = _real(workspace)
+        known = spell_folder(root) in self.folders()
         if known:
             self._change(root, None)
             self._list(root).unlink(missing_ok=True)
@@ -151,9 +152,14 @@ class Trust:
         from hilum_settings import ChangeError, change
 
         try:
-            change(self.file, [TABLE, root], value)
+            change(self.file, [TABLE, spell_folder(root)], value)
         except ChangeError as error:
             raise UsageError(str(error), hint="Mend or remove the file.") from None
+
+
+def _real(workspace: str | os.PathLike[str]) -> str:
+    """Return the real path of a folder, which may be spelled as the file of trusted folders does it."""
+    return os.path.realpath(unspell_folder(os.fspath(workspace)))
 
 
 def executable(workspace: str | os.PathLike[str]) -> list[str]:

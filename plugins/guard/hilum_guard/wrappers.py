@@ -70,8 +70,8 @@ def _prefix(reader: Reader, simple: Simple) -> str | None:
         reader.state.variables[variable] = (w.as_source(value),)
         reader.doubt(f"It sets {variable} for a command.")
         at += 1
-    if name in {"watch", "parallel", "hyperfine"} and at < len(words):
-        return reader.read_nested(" ".join(x.value for x in words[at:]).replace(":::", " "))
+    if name in {"watch", "hyperfine"} and at < len(words):
+        return reader.read_nested(" ".join(x.value for x in words[at:]))
     if name in {"su", "script"}:
         return None
     return reader.run_inner(simple, words[at:])
@@ -202,6 +202,7 @@ _SPECIAL: dict[str, Callable[[Reader, Simple], str | None]] = {
     "cd": _cd, "chdir": _cd, "pushd": _pushd, "popd": _pushd, ".": _source, "source": _source,
     "at": _stdin_script, "batch": _stdin_script,
     "xargs": distant.xargs, "gxargs": distant.xargs, "find": distant.find, "gfind": distant.find, "ssh": distant.ssh,
+    "parallel": distant.parallel, "fd": distant.fd, "fdfind": distant.fd,
     "docker": distant.container, "podman": distant.container, "nerdctl": distant.container,
     "kubectl": distant.container, "git": distant.git,
 }  # fmt: skip

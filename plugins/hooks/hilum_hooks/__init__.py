@@ -3,11 +3,14 @@
 pluggy marks, registers and validates; the calls are made here, from a ``Table`` that costs next to nothing to copy.
 """
 
+from hilum_hooks.failures import FAULTS, is_failure, single, split_failure
 from hilum_hooks.lifespans import Lifespans, open_nursery
 from hilum_hooks.specs import Manager, Shape, Spec, specifier
-from hilum_hooks.table import FAULTS, Fault, HookError, Impl, Observer, Table, single
+from hilum_hooks.supervised import Supervised, call_within
+from hilum_hooks.table import ALL_GATES, Fault, HookError, Impl, Observer, Table
 
 __all__ = [
+    "ALL_GATES",
     "FAULTS",
     "Fault",
     "HookError",
@@ -17,8 +20,12 @@ __all__ = [
     "Observer",
     "Shape",
     "Spec",
+    "Supervised",
     "Table",
+    "call_within",
+    "is_failure",
     "open_nursery",
     "single",
     "specifier",
+    "split_failure",
 ]

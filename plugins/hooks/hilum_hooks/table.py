@@ -10,19 +10,21 @@ import functools
 import inspect
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import CoroutineType, ModuleType
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import FunctionType, ModuleType
 from typing import Any, ClassVar, Self
 
 import msgspec
 import trio
 
+from hilum_hooks.failures import single, split_failure
 from hilum_hooks.specs import Spec
+from hilum_hooks.supervised import call_within
 
 MAX_FAULTS = 3
-# Everything a plugin may throw at us, except what trio and Python use to end a program.
-FAULTS = (Exception, SystemExit, GeneratorExit)
+ALL_GATES = ""
+"""Stands for every gate where it is not known which ones a plugin has."""
 
 
 class HookError(Exception):
@@ -48,20 +50,37 @@ class Impl(msgspec.Struct, frozen=True, eq=False):
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What went wrong in a plugin."""
+    """What went wrong in a plugin. ``text`` says it where the error itself is not kept."""
 
     plugin: str
     hook: str
     error: BaseException
     switched_off: bool = False
+    text: str = ""
+
+    def without_frames(self) -> Fault:
+        """Return the fault as text: its error's traceback would keep alive all that the failed code worked with."""
+        return msgspec.structs.replace(self, error=RuntimeError(str(self)), text=str(self))
 
     def __str__(self) -> str:
+        if self.text:
+            return self.text
         error = single(self.error)
         if isinstance(error, trio.TooSlowError):
-            return "it took longer than its deadline"
-        return f"{type(error).__name__}: {error}".rstrip(": ")
+            return f"it took longer than its deadline. {error}".rstrip(". ")
+        return f"{type(error).__name__}: {_text(error)}".rstrip(": ")
 
 
+def _text(error: BaseException) -> str:
+    """Return an exception's text, empty where asking for it fails: its class may be a plugin's own."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+# Attribute, hook, options and argument names of what is marked as an implementation.
+Mark = tuple[str, str, dict[str, Any], tuple[str, ...]]
 Observer = Callable[[str, str, str, float, BaseException | None], None]
 
 
@@ -72,9 +91,9 @@ class Table(msgspec.Struct, eq=False):
         report: Called with each fault, after the plugin was switched off if it was the third.
         specs: Specifications by hook name; those that plugins add included.
         observers: Called after each implementation with kind ``hook``, its name, plugin, seconds and error.
-        required: Plugins that count as guards, whatever they implement.
-        closed: By hook that guards: plugins that implemented it and are gone, with the reason. Those that were required
-            stand under the empty name.
+        gates: By plugin: the gates that it has declared. ``ALL_GATES`` is among them where they are not known.
+        closed: By gate: plugins that guard it and are not in working order, with the reason. What such a gate would judge
+            does not happen. Those whose gates are not known are under ``ALL_GATES``.
     """
 
     # What implementations that do not fit, and failures in a pipe, are raised as: message and ``hint``.
@@ -84,38 +103,71 @@ class Table(msgspec.Struct, eq=False):
     report: Callable[[Fault], None]
     specs: dict[str, Spec]
     observers: list[Observer]
-    required: set[str] = msgspec.field(default_factory=set)
+    gates: dict[str, set[str]] = msgspec.field(default_factory=dict)
     closed: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
     _impls: dict[str, list[Impl]] = msgspec.field(default_factory=dict)
     _faults: Counter[str] = msgspec.field(default_factory=Counter)
 
     def copy(self, report: Callable[[Fault], None]) -> Self:
-        """Give a table with the same implementations, for more to be added to."""
-        impls = {name: list(impls) for name, impls in self._impls.items()}
-        closed = {name: dict(plugins) for name, plugins in self.closed.items()}
-        return type(self)(report, self.specs, self.observers, self.required, closed, impls)
+        """Return a table with the same implementations, for more to be added to."""
+        return type(self)(
+            report,
+            self.specs,
+            self.observers,
+            {plugin: set(gates) for plugin, gates in self.gates.items()},
+            {gate: dict(plugins) for gate, plugins in self.closed.items()},
+            {name: list(impls) for name, impls in self._impls.items()},
+        )
 
-    def add(self, owner: Any, plugin: str, index: int, *, half: bool = False) -> None:
+    def around(self) -> AbstractContextManager[object]:
+        """Return what is entered around every implementation."""
+        return nullcontext()
+
+    # --- implementations ----------------------------------------------------------------------------------------------
+
+    def add(self, owner: Any, plugin: str, index: int, *, half: bool = False) -> bool:
         """Add the implementations of a plugin's module, or of an object that is its half.
 
         Args:
             owner: The module or object.
             plugin: Name of the plugin.
             index: Its place among the plugins.
-            half: Whether the owner is a half: its class is then read once.
+            half: Whether the owner is a half: its class is then read once, and its gates must be declared.
+
+        Returns:
+            Whether anything of it is marked as an implementation, those of hooks that are not there included.
 
         Raises:
-            HookError: An implementation names an unknown hook or argument, or is ``async`` where it cannot be; nothing is
-                added.
+            HookError: An implementation names an unknown hook or argument, is ``async`` where it cannot be, is not marked,
+                or is a gate that was not declared; nothing is added.
         """
-        for hook, impl in list(self._implementations(owner, plugin, index, half)):
+        mark = f"{self.project}_impl"
+        marked, others = _marked_in_class(type(owner), mark) if half else _marked(owner, mark)  # type: ignore[arg-type]
+        declared = set(self.gates.get(plugin, ()))
+        # Known before anything can fail, so that a gate with a mistake is a closed one.
+        names = {hook for _, hook, _, _ in marked} | set(others)
+        guarding = {hook for hook in names if hook in self.specs and self.specs[hook].guards}
+        self.declare(plugin, guarding)
+        found = list(self._implementations(owner, plugin, (index, int(half)), marked, others))
+        if half and (undeclared := guarding - declared):
+            hint = f"Write in its module: gates = {tuple(sorted((guarding | declared) - {ALL_GATES}))!r}."
+            problem = (
+                f"{type(owner).__name__} implements the gate {min(undeclared)}, which its module does not declare."
+            )
+            raise self.error(problem, hint=hint)  # type: ignore[call-arg]
+        for hook, impl in found:
             impls = self._impls.setdefault(hook, [])
             impls.append(impl)
             impls.sort(key=lambda impl: impl.rank)
+        return bool(marked)
 
-    def _implementations(self, owner: Any, plugin: str, index: int, half: bool) -> Iterator[tuple[str, Impl]]:
-        mark = f"{self.project}_impl"
-        marked = _marked_in_class(type(owner), mark) if half else _marked(owner, mark)  # type: ignore[arg-type]  # hashable
+    def _implementations(
+        self, owner: Any, plugin: str, place: tuple[int, int], marked: list[Mark], others: list[str]
+    ) -> Iterator[tuple[str, Impl]]:
+        for name in others:
+            if name in self.specs:
+                problem, hint = f"{name} is not marked as a hook.", "Mark it with @hookimpl, or give it another name."
+                raise self.error(problem, hint=hint)  # type: ignore[call-arg]
         for attribute, hook, options, names in marked:
             function, problem, hint = getattr(owner, attribute), "", ""
             waits = inspect.iscoroutinefunction(function)
@@ -131,32 +183,60 @@ class Table(msgspec.Struct, eq=False):
             if problem:
                 raise self.error(problem, hint=hint)  # type: ignore[call-arg]
             order = 0 if options.get("tryfirst") else 2 if options.get("trylast") else 1
-            yield hook, Impl(plugin, function, names, (order, index, int(half)), waits)
+            yield hook, Impl(plugin, function, names, (order, *place), waits)
 
     def remove(self, plugin: str, reason: str) -> None:
-        """Take out all of a plugin's implementations. What it guarded stays closed, with the reason."""
-        for hook in self.names(plugin):
-            if self.specs[hook].guards:
-                self.closed.setdefault(hook, {})[plugin] = reason
-        if plugin in self.required:
-            self.closed.setdefault("", {})[plugin] = reason
+        """Take out all of a plugin's implementations, and close its gates with the reason."""
+        self.close(plugin, reason)
         self.forget(plugin)
 
     def forget(self, plugin: str) -> None:
-        """Take out all of a plugin's implementations, as if it had never been there."""
+        """Take out all of a plugin's implementations. Its gates stay declared."""
         for hook, impls in self._impls.items():
             self._impls[hook] = [impl for impl in impls if impl.plugin != plugin]
 
     def names(self, plugin: str) -> list[str]:
-        """The hooks a plugin implements."""
+        """Return the hooks that a plugin implements."""
         return [hook for hook, impls in self._impls.items() if any(impl.plugin == plugin for impl in impls)]
+
+    # --- gates --------------------------------------------------------------------------------------------------------
+
+    def declare(self, plugin: str, gates: Iterable[str]) -> None:
+        """Declare gates of a plugin: it must implement them, and ``close`` closes them.
+
+        Raises:
+            HookError: There is no such gate.
+        """
+        gates = set(gates)
+        for gate in gates - {ALL_GATES}:
+            if gate not in self.specs or not self.specs[gate].guards:
+                known = ", ".join(sorted(name for name, spec in self.specs.items() if spec.guards))
+                raise self.error(f"There is no gate {gate!r}.", hint=f"Gates are {known}.")  # type: ignore[call-arg]
+        if gates:
+            self.gates.setdefault(plugin, set()).update(gates)
+
+    def close(self, plugin: str, reason: str) -> None:
+        """Close the gates of a plugin, if it has any."""
+        for gate in self.gates.get(plugin, ()):
+            self.closed.setdefault(gate, {})[plugin] = reason
+
+    def reopen(self, plugin: str) -> None:
+        """Open the gates of a plugin, which is in working order."""
+        for plugins in self.closed.values():
+            plugins.pop(plugin, None)
+
+    def missing(self, plugin: str) -> list[str]:
+        """Return the gates that a plugin has declared and does not implement."""
+        return sorted(self.gates.get(plugin, set()) - {ALL_GATES, *self.names(plugin)})
+
+    # --- calls --------------------------------------------------------------------------------------------------------
 
     def collect(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
         """Ask all; give (plugin, item) for every item of every answer."""
         found: list[tuple[str, Any]] = []
         for impl in self._all(hook):
             with self._guard(hook, impl):
-                items = impl.function(*[arguments[name] for name in impl.arguments])
+                items = self._inline(hook, impl, [arguments[name] for name in impl.arguments])
                 found += [(impl.plugin, self.specs[hook].checked(item)) for item in items or ()]
         return found
 
@@ -203,27 +283,52 @@ class Table(msgspec.Struct, eq=False):
         return list(self._impls.get(hook, ()))  # a copy: a fault may take a plugin out meanwhile
 
     async def _call(self, hook: str, impl: Impl, arguments: dict[str, Any]) -> Any:
+        spec, given = self.specs[hook], [arguments[name] for name in impl.arguments]
         with self._guard(hook, impl) as faults:
-            value = impl.function(*[arguments[name] for name in impl.arguments])
-            if type(value) is CoroutineType:
-                with trio.fail_after(self.specs[hook].deadline):
-                    value = await value
-            return self.specs[hook].checked(value)
+            if impl.waits:
+                name = f"hook {hook} of {impl.plugin}"
+                value = await call_within(spec.deadline, impl.function, *given, name=name)
+            else:
+                value = self._inline(hook, impl, given)
+                if inspect.isawaitable(value):
+                    value = await call_within(spec.deadline, _awaited, value, name=f"hook {hook} of {impl.plugin}")
+            return spec.checked(value)
         return faults[0]
+
+    def _inline(self, hook: str, impl: Impl, given: list[Any]) -> Any:
+        """Call a plain function, which nothing can interrupt: one that blocked past its deadline is charged afterwards."""
+        began = time.perf_counter()
+        try:
+            value = impl.function(*given)
+        except trio.Cancelled as error:  # a plain function has no checkpoint at which it could be cancelled
+            raise RuntimeError("It raised trio.Cancelled, and nothing had been cancelled.") from error
+        if time.perf_counter() - began > self.specs[hook].deadline:
+            if inspect.iscoroutine(value):
+                value.close()
+            raise trio.TooSlowError("All of hilum waited for it: write async def, and wait in a thread.")
+        return value
 
     @contextmanager
     def _guard(self, hook: str, impl: Impl) -> Iterator[list[Fault]]:
         """Isolate one implementation: what it raises becomes a fault, which is in the list then. Cancellation passes."""
         faults: list[Fault] = []
-        began, failure = time.perf_counter(), None
+        failure: BaseException | None = None
+        began = time.perf_counter()
         try:
-            yield faults
+            with self.around():
+                yield faults
             del self._faults[impl.plugin]
         except BaseException as error:
             failure = error
-            if not isinstance(error, FAULTS) or isinstance(error, self.specs[hook].raises):
+            if isinstance(error, self.specs[hook].raises):
                 raise
-            faults.append(self.fault(impl.plugin, hook, error))
+            own, rest = split_failure(error)
+            if own is not None:
+                faults.append(self.fault(impl.plugin, hook, own))
+            if rest is error:
+                raise
+            if rest is not None:
+                raise rest from None
         finally:
             for observe in self.observers:
                 observe("hook", hook, impl.plugin, time.perf_counter() - began, failure)
@@ -239,16 +344,13 @@ class Table(msgspec.Struct, eq=False):
         return fault
 
 
-def single(error: BaseException) -> BaseException:
-    """Give the one exception in a group, or in groups in it; anything else as it is."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
+async def _awaited(value: Any) -> Any:
+    return await value
 
 
-def _marked(owner: Any, mark: str) -> list[tuple[str, str, dict[str, Any], tuple[str, ...]]]:
-    """List (attribute, hook, options, argument names) of what is marked as an implementation."""
-    found = []
+def _marked(owner: Any, mark: str) -> tuple[list[Mark], list[str]]:
+    """Return what is marked as an implementation, and the names of other functions."""
+    found, others = [], []
     # Nothing is looked up that could run code, except in modules, where looking statically is slow and there is nothing to run.
     if isinstance(owner, ModuleType):
         own = dict(vars(owner))
@@ -261,7 +363,14 @@ def _marked(owner: Any, mark: str) -> list[tuple[str, str, dict[str, Any], tuple
         if isinstance(options, dict):
             names = [name for name in inspect.signature(getattr(owner, attribute)).parameters if name != "self"]
             found.append((attribute, options.get("specname") or attribute, options, tuple(names)))
-    return found
+        elif isinstance(value, FunctionType) and not hasattr(value, mark.replace("_impl", "_spec")):
+            others += [] if _imported(owner, value) else [attribute]
+    return found, others
+
+
+def _imported(owner: Any, function: FunctionType) -> bool:
+    """Return whether a module has a function from elsewhere: ``from hilum import open_kernel`` implements nothing."""
+    return isinstance(owner, ModuleType) and function.__module__ != owner.__name__
 
 
 _marked_in_class = functools.cache(_marked)  # the class of a half is read once

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 import trio
-from hilum import Call, NeedsUser, Output, Session, ToolError, errors, tool
+from hilum import Call, NeedsUser, Output, Session, ToolError, environment, errors, tool
 from hilum_files import check_save, save_file
 from hilum_web import line
 
@@ -26,7 +26,7 @@ LONGEST = 3_600.0
 MADE = (".png", ".jpg", ".jpeg", ".webp")
 
 
-@tool(risk="network", effect="once", writes=("filename",), timeout=LONGEST)
+@tool(risk="network", effect="once", writes="filename", reads=("edit", "mask"), timeout=LONGEST)
 async def generate_image(
     call: Call,
     session: Session,
@@ -91,7 +91,7 @@ def configured(settings: ImageSettings) -> list[OpenAI | StableDiffusion]:
     found: list[OpenAI | StableDiffusion] = []
     openai = OpenAI(settings.openai_url, settings.openai_api_key, settings.model, settings.quality)
     if openai.official and not openai.key:  # a key of the environment is for nobody else
-        openai = msgspec.structs.replace(openai, key=os.environ.get("OPENAI_API_KEY", ""))
+        openai = msgspec.structs.replace(openai, key=environment().get("OPENAI_API_KEY", ""))
     openai = openai.current()
     if openai.key or not openai.official:
         found.append(openai)

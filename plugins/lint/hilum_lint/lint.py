@@ -62,14 +62,12 @@ class Lint:
         """Give the tool, with the time limit of this session's settings."""
         return (attrs.evolve(self.read_lints, timeout=2 * self.settings.timeout + SLACK),)
 
-    @tool(risk="read", effect="pure")
+    @tool(risk="read", effect="pure", reads=lambda arguments: arguments["paths"] or ["."])
     async def read_lints(self, call: Call, paths: list[str] | None = None) -> Output:
-        """Read what the project's own linters and type checkers say of files, as these are now. Errors come first.
-
-        Use it after a series of edits. What was there before your edits need not be mended.
+        """Run the project's own linters and type checkers, after a series of edits. Errors come first.
 
         Args:
-            paths: Files or folders, relative to the workspace; the whole workspace if not given, which may take long.
+            paths: Files or folders; the whole workspace by default, which may take long.
         """
         return await self.looks.read(call, paths or ["."])
 

@@ -26,8 +26,8 @@ class LintSettings:
 
     after_edit: bool = setting(default=True, help="Tell the model of new diagnostics after its edits.")
     background: bool = setting(default=True, help="After an edit, run slow checkers too, beside the work.")
-    in_context: bool = setting(default=True, help="Add the errors of files that a prompt names.")
-    limit: int = setting(default=50, minimum=1, help="Diagnostics that the model is shown at once.")
+    in_context: bool = setting(default=True, project="lower", help="Add the errors of files that a prompt names.")
+    limit: int = setting(default=50, minimum=1, project="lower", help="Diagnostics that the model is shown at once.")
     timeout: float = setting(default=60.0, minimum=0.1, help="Seconds that a checker may take.")
     off: list[str] = setting(factory=list, help="Checkers that are not run, by name.")
     trusted: list[str] = setting(

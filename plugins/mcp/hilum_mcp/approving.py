@@ -1,19 +1,23 @@
 """What the user decided about servers: definitions of a project that were approved, and servers that are switched on or off.
 
 It stands in ``mcp.toml`` beside the user's settings, bound to the real path of the project; nothing of it can stand in a
-project. An approval holds for one definition: another command, address, variable or list of tools is another definition.
+project. An approval holds for one definition: another command, address, variable or list of tools is another definition. It
+also holds for the content of the project's files that the server executes (see ``content``).
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from hilum import UsageError, config_folder
+from hilum import UsageError, config_folder, data_folder
 
+from hilum_mcp import content
+from hilum_mcp.offer import put
 from hilum_mcp.places import DECISIONS
 from hilum_mcp.server import Server
 
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from hilum_mcp.sources import Entry
 
 APPROVED, SWITCHED, USER = "approved", "switched", "user"
+MAX_LISTED = 8
 LATER, YES, NEVER = "Not now", "Yes, start it", "No, switch it off"
 
 
@@ -67,10 +72,20 @@ class Decisions(msgspec.Struct, frozen=True):
     def missing(self, root: str, server: Server) -> str:
         """Say why a definition of a project is not approved; empty where it is."""
         known = self.approved.get(root, {}).get(server.name)
-        if known == server.digest:
+        shows = f"hilum mcp approve {server.name} shows it and asks."
+        if not known:
+            return f"Its definition is not approved. {shows}"
+        try:
+            files = content.executed_files(server, root)
+        except UsageError as error:
+            return str(error)
+        if known == content.digest(server, files):
             return ""
-        what = "Its definition changed since you approved it" if known else "Its definition is not approved"
-        return f"{what}. hilum mcp approve {server.name} shows it and asks."
+        listed = content.changes(_read_files(root, server), files)
+        if not listed:
+            return f"Its definition changed since you approved it. {shows}"
+        more = f" and {len(listed) - MAX_LISTED} more" if len(listed) > MAX_LISTED else ""
+        return f"What it executes changed since you approved it: {', '.join(listed[:MAX_LISTED])}{more}. {shows}"
 
 
 def _table(data: dict[str, Any], name: str, kind: type) -> dict[str, dict[str, Any]]:
@@ -88,12 +103,27 @@ def file() -> Path:
 
 
 def approve(root: str, server: Server) -> None:
-    """Approve the definition of a project's server as it is. Blocks.
+    """Approve the definition of a project's server, and the files of the project that it executes, as they are. Blocks.
 
     Raises:
-        UsageError: It cannot be written down.
+        UsageError: It cannot be written down, or it executes too much to be vouched for.
     """
-    _change([APPROVED, root, server.name], server.digest)
+    files = content.executed_files(server, root)
+    _change([APPROVED, root, server.name], content.digest(server, files))
+    put(_files_file(root, server), msgspec.json.encode(files))
+
+
+def _files_file(root: str, server: Server) -> Path:
+    """Return the file that lists what was approved with a server: only to tell what changed, it decides nothing."""
+    mark = hashlib.sha256(os.fsencode(f"{root}\0{server.name}")).hexdigest()[:32]
+    return data_folder() / "mcp" / "approved" / f"{mark}.json"
+
+
+def _read_files(root: str, server: Server) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(_files_file(root, server).read_bytes(), type=dict[str, str])
+    except (OSError, msgspec.DecodeError):
+        return {}
 
 
 def revoke(root: str, name: str) -> bool:
@@ -145,12 +175,14 @@ async def ask(session: Session, entries: Iterable[Entry]) -> list[Entry]:
     root = await trio.to_thread.run_sync(os.path.realpath, session.workspace.root)
     waiting = [entry for entry in entries if entry.state == "unapproved"]
     plan = session.half(Plan)
-    if not waiting or plan is None or session.kind == "headless" or not await trio.to_thread.run_sync(trusted, root):
+    if not waiting or plan is None or not session.attended or not await trio.to_thread.run_sync(trusted, root):
         return []
     on = []
     for entry in waiting:
-        asked = await plan.ask(session.agents["main"], "", described(entry.server), (LATER, YES, NEVER))
-        if asked.answers == (YES,):
+        shown = await trio.to_thread.run_sync(described, entry.server, root)
+        asked = await plan.ask(session.agents["main"], "", shown, (LATER, YES, NEVER))
+        # What is approved is what was shown: a command may have written to the files meanwhile.
+        if asked.answers == (YES,) and shown == await trio.to_thread.run_sync(described, entry.server, root):
             await trio.to_thread.run_sync(approve, root, entry.server)
             on.append(msgspec.structs.replace(entry, state="on", reason=""))
         elif asked.answers == (NEVER,):
@@ -158,12 +190,30 @@ async def ask(session: Session, entries: Iterable[Entry]) -> list[Entry]:
     return on
 
 
-def described(server: Server) -> str:
+def described(server: Server, root: str = "") -> str:
     """Say what an approval would start or reach, all of it, for the user to decide."""
     what = "start a program" if server.kind == "stdio" else "reach an address"
-    return "\n".join(
-        [f"{server.file} wants to {what} as the MCP server {server.name!r}:", *details(server), "Start it?"]
-    )
+    asked = [f"{server.file} wants to {what} as the MCP server {server.name!r}:", *details(server)]
+    if root:
+        asked += executed_rows(server, root)
+    return "\n".join([*asked, "Start it?"])
+
+
+def executed_rows(server: Server, root: str) -> list[str]:
+    """Write which files of the project a server executes, and what changed in them since it was approved."""
+    try:
+        files = content.executed_files(server, root)
+    except UsageError as error:
+        return [f"  executes  {error}"]
+    if not files:
+        return []
+    names = [*files][:MAX_LISTED]
+    more = f" and {len(files) - MAX_LISTED} more" if len(files) > MAX_LISTED else ""
+    mark = content.digest(server, files)[7:19]
+    rows = [f"  executes  {', '.join(names)}{more} of this project (content {mark})"]
+    if before := _read_files(root, server):
+        rows += [f"  since you approved it: {change}" for change in content.changes(before, files)[:MAX_LISTED]]
+    return rows
 
 
 def details(server: Server) -> list[str]:

@@ -176,7 +176,7 @@ class ServerClient:
 
     def _is_more(self, new: Offer) -> bool:
         """Whether an offer is worth keeping: not where only tools are missing that servers offer to who can ask a user."""
-        if self.session.kind != "headless" or self.offer is None:
+        if self.session.attended or self.offer is None:
             return True
         return not {tool.name for tool in new.tools} < {tool.name for tool in self.offer.tools}
 
@@ -206,10 +206,19 @@ class ServerClient:
     def _tool(self, name: str, offered: Offered) -> Tool:
         described = offered.description or f"The tool {offered.name} of the MCP server {self.name}."
         run = functools.partial(self._call, offered.name)
+        # A server's claim that a tool only reads would spare it the questions and the journal: only the user can say so.
+        reads = offered.read_only and self.name in self.settings.trust_read_only
         # The time limit is this module's own: it stands still while the user is asked, and progress renews it.
         made = Tool(
-            name, described, run, risk="network", effect="once", timeout=float("inf"), schema=offered.schema
-        )  # fmt: skip
+            name,
+            described,
+            run,
+            risk="read" if reads else "network",
+            effect="once",
+            timeout=float("inf"),
+            schema=offered.schema,
+            changes_files=self.brief.local and not reads,
+        )
         if self.name in self.settings.agents:
             made.serves = self.serves
         return made

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run ``hilum mcp``; gives its exit code: 1 where a server does not work or is not approved."""
+    """Add, list, approve, test and log in at MCP servers.
+
+    Returns:
+        The exit code: 1 where a server does not work or is not approved.
+    """
     if argv[:1] == ["serve"]:
         from hilum_mcp.serving import serve
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import msgspec
 import trio
-from hilum import Agent, Call, Interpretation, Layer, Output, Session, Tool, ToolError, errors, hookimpl
+from hilum import Agent, Call, HilumError, Interpretation, Layer, Output, Session, Tool, ToolError, errors, hookimpl
 
 from hilum_mcp.client import ServerClient
 from hilum_mcp.quick import Brief
@@ -78,6 +78,7 @@ class Mcp:
         self._briefs, self._entries, self._told = {brief.name: brief for brief in briefs}, dict(entries), set[str]()
         self.clients = {brief.name: self._client_of(brief) for brief in briefs if brief.state == "on"}
         self._place: dict[str, bool] = {}
+        self._protected: list[str] | None = None
         self._open, self._prompted = False, trio.Event()
 
     def _client_of(self, brief: Brief) -> ServerClient:
@@ -95,7 +96,41 @@ class Mcp:
                 raise ToolError(
                     message, code=errors.E_SERVER, hint="A new session takes it as it is now. Do without it."
                 )
+        if entry.scope == "project" and (why := self._disapproved(entry.server)):
+            message = f"The MCP server {brief.name} is not started. {why}"
+            raise ToolError(message, code=errors.E_SERVER, hint="Tell the user, and do without it.")
         return entry.server
+
+    def _disapproved(self, server: Server) -> str:
+        """Return why a project's server may not be started now; empty if it may. Its files may have changed since it ran."""
+        from hilum_mcp.approving import Decisions
+
+        return Decisions.load().missing(os.path.realpath(self._session.workspace.root), server)
+
+    def _executed(self) -> list[str]:
+        """Return the files of the project that approved servers execute, as absolute paths. Blocks at the first call."""
+        from hilum_mcp import sources
+        from hilum_mcp.content import executed_files
+
+        if self._protected is None:
+            root = os.path.realpath(self._session.workspace.root)
+            entries = list(self._entries.values()) or sources.look(Path(root)).entries
+            found: dict[str, None] = {}
+            for entry in entries:
+                if entry.scope == "project" and entry.state == "on":
+                    with suppress(HilumError):
+                        found |= {os.path.join(root, name): None for name in executed_files(entry.server, root)}
+            self._protected = list(found)
+        return self._protected
+
+    def _protect(self) -> None:
+        """Keep commands from writing what servers of the project execute, and have file tools ask."""
+        from hilum_guard import Guard
+
+        self._protected = None
+        guard = self._session.half(Guard)
+        if guard is not None and any(brief.state == "on" for brief in self._briefs.values()):
+            guard.protect_executed("an approved MCP server", self._executed)
 
     def start(self) -> None:
         """Begin. No server starts before every half is open: the guard's puts it into the sandbox."""
@@ -121,7 +156,7 @@ class Mcp:
 
     def _asks(self) -> bool:
         """Whether the user will be asked for servers, whose tools would come late."""
-        if not any(brief.state == "unapproved" for brief in self._briefs.values()) or self._session.kind == "headless":
+        if not any(brief.state == "unapproved" for brief in self._briefs.values()) or not self._session.attended:
             return False
         from hilum_guard import trusted
 
@@ -138,6 +173,7 @@ class Mcp:
             prefix = prefix_of(server, (client.prefix for client in self.clients.values()))
             brief = await trio.to_thread.run_sync(sources.brief, entry, prefix)
             self._entries[server.name], self._briefs[server.name] = entry, brief
+            self._protect()
             client = self.clients[server.name] = self._client_of(brief)
             client.connection.want()
         self._await_tools()
@@ -170,7 +206,7 @@ class Mcp:
             for each in client.tools:
                 in_list = self._place.setdefault(each.name, fits)
                 late = not in_list and self._session.expects_tools
-                found.append(attrs.evolve(each, late=True) if late else each)
+                found.append(attrs.evolve(each, deferred=True) if late else each)
             if any(self._place[each.name] for each in client.tools):
                 room -= client.size
         with_resources = [client for client in self.clients.values() if client.offer and client.offer.resources]
@@ -208,7 +244,7 @@ class Mcp:
         described = {key: {"type": "string", "description": text} for key, text in takes.items()}
         schema = {"type": "object", "properties": described, "required": needs, "additionalProperties": False}
         return Tool(
-            name, about, run, risk="network", effect="pure", timeout=300, schema=schema, late=late, serves=serves
+            name, about, run, risk="network", effect="pure", timeout=300, schema=schema, deferred=late, serves=serves
         )
 
     async def _list_resources(self, agent: Agent, server: str, query: str = "") -> str:
@@ -225,6 +261,8 @@ class Mcp:
     @hookimpl
     def build_prompt_layer(self, agent: Agent) -> list[Layer]:
         """Give what the model must know of each server: nothing of one whose tools stand in the list and that says nothing."""
+        if not self._prompted.is_set():
+            self._protect()  # now that the guard's plugin is open, whichever came first
         self._prompted.set()
         said = [client for client in self.clients.values() if self._has_news(client) and client.serves(agent)]
         if not said:
@@ -252,7 +290,7 @@ class Mcp:
             return
         if client.state == "down":
             yield f"it is down, and its tools fail until it is up again. {client.error}"
-        if hidden := [tool.name for tool in mine if tool.late]:
+        if hidden := [tool.name for tool in mine if tool.deferred]:
             more = f" and {len(hidden) - MOST_NAMES} more" if len(hidden) > MOST_NAMES else ""
             names = ", ".join(hidden[:MOST_NAMES]) + more
             yield f"tools that are reached through find_tools and call_tool: {names}."

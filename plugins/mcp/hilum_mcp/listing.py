@@ -103,7 +103,8 @@ def _tool(each: Any, odd: list[str]) -> Offered | None:
         return None
     description = text(each.description or each.title, LONGEST_DESCRIPTION)
     size = estimate(f"{each.name}{description}".encode(errors="replace") + encoded)
-    return Offered(each.name, size, description, schema)
+    read_only = each.annotations is not None and each.annotations.read_only_hint is True
+    return Offered(each.name, size, description, schema, read_only)
 
 
 def _bounded(tools: list[Offered], odd: list[str]) -> list[Offered]:

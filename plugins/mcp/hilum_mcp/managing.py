@@ -245,7 +245,7 @@ async def _approve_one(entry: Entry, desk: Desk, yes: bool) -> bool:
     if entry.state == "on":
         desk.say(f"{server.name} is approved already.")
         return True
-    for row in approving.described(server).split("\n")[:-1]:
+    for row in approving.described(server, desk.root).split("\n")[:-1]:
         desk.say(row)
     if not yes and not desk.confirm(f"Approve {server.name}?"):
         hint = "" if desk.ask else f" Nobody can be asked here: {desk.prog} approve {server.name} --yes approves it."

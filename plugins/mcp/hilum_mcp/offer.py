@@ -18,12 +18,14 @@ class Offered(msgspec.Struct, frozen=True, omit_defaults=True):
         size: What its definition takes in a prompt, in tokens.
         description: What it does.
         schema: JSON Schema of its arguments.
+        read_only: Whether the server claims that it changes nothing (``readOnlyHint``). A claim, and no more.
     """
 
     name: str
     size: int
     description: str = ""
     schema: dict[str, Any] = {}
+    read_only: bool = False
 
 
 class Argument(msgspec.Struct, frozen=True, omit_defaults=True):

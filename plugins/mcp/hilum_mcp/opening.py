@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
-from hilum import Session, UsageError
+from hilum import Session, UsageError, config_folder, home_folder
+from hilum import cache_folder as user_cache
+from hilum import environment as kernel_environment
 
 from hilum_mcp.asked import inputs_of
 from hilum_mcp.errors import reason_of
@@ -91,6 +93,11 @@ class Opening:
             sdk = await in_thread(_load)
             server = await in_thread(filled, self.server, self.session.workspace.root)
             hosts = hosts_of(self.session)
+            if server.kind != "stdio":
+                from hilum_mcp.addresses import check_address
+                from hilum_mcp.elsewhere import proxied
+
+                await check_address(server, hosts, proxied=proxied(server.url))
             auth = self.auth or await in_thread(auth_of, server, self.settings.client_metadata_url, hosts)
             async with self._client(sdk, server, line, auth) as client:
                 yield client
@@ -135,7 +142,7 @@ class Opening:
             yield process
 
     def _sandbox(self, server: Server) -> Sandbox:
-        return self.settings.sandbox.get(server.name, "network")
+        return sandbox_of(server, self.settings)
 
     def _widened(self, argv: tuple[str, ...], server: Server) -> AbstractContextManager[None]:
         from hilum_guard import Guard, Wider
@@ -144,8 +151,36 @@ class Opening:
             return nullcontext()  # nothing puts processes into a sandbox
         kind = self._sandbox(server)
         names = (*server.env, *server.env_names)
-        wider = Wider(kind == "network", str(cache_folder(server)), names, off=kind == "off")
+        wider = Wider(
+            kind == "network", str(cache_folder(server)), names, off=kind == "off", shown=_below_temporary(argv)
+        )
         return guard.widen(argv, wider)
+
+
+def _below_temporary(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the folders of the files that a command line names below the folder of temporary files.
+
+    A sandbox has such a folder of its own, in which a server that is kept there would be missing.
+    """
+    bases = {os.path.realpath(path) for path in ("/tmp", "/var/tmp")}
+    found: dict[str, None] = {}
+    for word in argv:
+        path = os.path.realpath(word) if os.path.isabs(word) and os.path.exists(word) else ""
+        if any(path.startswith(f"{base}/") for base in bases):
+            folder = path if os.path.isdir(path) else os.path.dirname(path)
+            found[path if folder in bases else folder] = None
+    return tuple(found)
+
+
+def sandbox_of(server: Server, settings: McpSettings) -> Sandbox:
+    """Return the sandbox that a server runs in: what the user set for it, else what its description calls for.
+
+    A project's own program gets no network. A program that is fetched first cannot start without, and the description says so.
+    """
+    if server.name in settings.sandbox:
+        return settings.sandbox[server.name]
+    fetched = PurePath(server.command).name in FETCHING
+    return "network" if fetched or server.file.is_relative_to(config_folder()) else "closed"
 
 
 async def _as_it_is(name: str, result: Any) -> None:
@@ -169,9 +204,7 @@ def hosts_of(session: Session) -> frozenset[str]:
 
 def cache_folder(server: Server) -> Path:
     """Give the folder for the caches of a server's tools: of this server alone, so that no server reaches what others run."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-    return root / "hilum" / "mcp" / server.prefix
+    return user_cache() / "mcp" / server.prefix
 
 
 def filled(server: Server, workspace: Path) -> Server:
@@ -182,7 +215,7 @@ def filled(server: Server, workspace: Path) -> Server:
     """
     from hilum_mcp.expansion import Values, expand
 
-    full = expand(server, Values(os.environ, workspace, Path.home(), inputs_of(server)))
+    full = expand(server, Values(kernel_environment(), workspace, home_folder(), inputs_of(server)))
     if full.env_file:
         full = msgspec.structs.replace(full, env={**_env_file(Path(workspace, full.env_file).expanduser()), **full.env})
     if full.cwd:

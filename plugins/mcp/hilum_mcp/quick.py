@@ -16,7 +16,7 @@ from hilum import config_folder, data_folder
 from hilum_mcp.offer import Offer, put
 from hilum_mcp.places import CHOICES, DECISIONS, FILE, PROJECT, SHARED
 
-FORMAT = 1
+FORMAT = 2
 SETTLED = 2_000_000_000
 """Nanoseconds since the last change of a file after which another one shows in its times."""
 
@@ -48,6 +48,7 @@ class Brief(msgspec.Struct, frozen=True, omit_defaults=True):
         call_seconds: How long its description lets a call take.
         offer: What it offered last, ``None`` where that is not known.
         names: What its tools are called, by its own names; those that its description leaves out are missing.
+        local: Whether it runs on this machine, so that its tools may change files here.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Brief(msgspec.Struct, frozen=True, omit_defaults=True):
     call_seconds: float | None = None
     offer: Offer | None = None
     names: dict[str, str] = {}
+    local: bool = True
 
 
 class Begun(msgspec.Struct, frozen=True):

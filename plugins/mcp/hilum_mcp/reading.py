@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,9 @@ class Reader:
         if url is not None and not isinstance(url, str):
             raise ValueError(f"{key} must be a text.")
         url = (url or "").strip()
+        scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", url)
+        if scheme and scheme[1].lower() not in ("http", "https", "ws", "wss"):
+            raise ValueError(f"Its address begins with {scheme[1][:20]}:; servers are reached by http and https.")
         low = word.lower()
         if low in ("ws", "websocket"):
             raise ValueError("WebSockets are no transport of MCP; use streamable HTTP.")

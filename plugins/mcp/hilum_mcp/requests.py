@@ -108,7 +108,7 @@ class Requests:
 
     def _plan(self) -> Any:
         """What asks the user, where somebody can be asked."""
-        if self.session.kind == "headless":
+        if not self.session.attended:
             return None
         from hilum_plan import Plan
 

@@ -6,6 +6,7 @@ import hashlib
 import re
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -78,6 +79,21 @@ class Server(msgspec.Struct, frozen=True):
         """What the names of its tools begin with: model providers allow letters, digits, ``_`` and ``-`` only."""
         name = re.sub(r"[^A-Za-z0-9_-]+", "_", self.name).strip("_") or "server"
         return re.sub(r"__+", "_", name)[:MOST_NAME]
+
+    @property
+    def local(self) -> bool:
+        """Whether it runs on this machine, as far as its description tells: then its tools may change files here."""
+        if self.kind == "stdio" or "${" in self.url:
+            return True
+        try:
+            host = urlsplit(self.url).hostname or ""
+        except ValueError:
+            return True
+        return (
+            host in ("", "::1")
+            or host.endswith("localhost")
+            or re.fullmatch(r"127\.[\d.]+|0\.0\.0\.0", host) is not None
+        )
 
     def shown(self) -> str:
         """What is started or reached, on one line."""

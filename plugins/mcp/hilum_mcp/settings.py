@@ -16,11 +16,14 @@ class McpSettings:
     definitions: int = setting(
         default=6_000,
         minimum=0,
+        project="lower",
         help="Tokens of tool definitions in the prompt; what is beyond is reached through find_tools and call_tool.",
     )
-    start_seconds: float = setting(default=30.0, minimum=0.1, help="Seconds a server may take to start.")
+    start_seconds: float = setting(
+        default=30.0, minimum=0.1, project="lower", help="Seconds a server may take to start."
+    )
     call_seconds: float = setting(
-        default=120.0, minimum=0.1, help="Seconds a call may take without a sign of progress."
+        default=120.0, minimum=0.1, project="lower", help="Seconds a call may take without a sign of progress."
     )
     sandbox: dict[str, Sandbox] = setting(
         factory=dict,
@@ -32,6 +35,11 @@ class McpSettings:
     )
     agents: dict[str, list[str]] = setting(
         factory=dict, project=False, help="Agents that may use a server, by server; those not named here are for all."
+    )
+    trust_read_only: list[str] = setting(
+        factory=list,
+        project=False,
+        help="Servers whose word you take that a tool only reads (readOnlyHint): such tools run like those that read.",
     )
     client_metadata_url: str = setting(
         default="",

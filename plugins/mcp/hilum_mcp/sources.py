@@ -84,8 +84,17 @@ def brief(entry: Entry, prefix: str) -> Brief:
     offer = known(server.digest) if entry.state == "on" else None
     names = names_of(server, prefix, offer) if offer else {}
     return Brief(
-        server.name, server.digest, prefix, entry.state, entry.reason, server.start_seconds, server.call_seconds, offer, names
-    )  # fmt: skip
+        server.name,
+        server.digest,
+        prefix,
+        entry.state,
+        entry.reason,
+        server.start_seconds,
+        server.call_seconds,
+        offer,
+        names,
+        server.local,
+    )
 
 
 def user_file() -> Path:

@@ -12,7 +12,6 @@ The end: nothing more is written, standard input closes, the server has a moment
 from __future__ import annotations
 
 import math
-import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -21,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import trio
-from hilum import HilumError
+from hilum import HilumError, home_folder
+from hilum import environment as kernel_environment
 
 from hilum_mcp.errors import TOO_LARGE
 from hilum_mcp.log import Log
@@ -241,9 +241,9 @@ def environment(given: Mapping[str, str], cache: Path | None = None) -> dict[str
         cache: A folder that it may write to, where what starts servers keeps programs; ``None`` leaves them their own.
     """
     folders = {} if cache is None else {name: str(cache / folder) for name, folder in PROGRAMS.items()}
-    own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    own = Path(kernel_environment().get("XDG_CACHE_HOME") or home_folder() / ".cache")
     known = {
         name: str(own / folder) for name, folder in FETCHED.items() if cache is not None and (own / folder).is_dir()
     }
-    known = {name: os.environ.get(name, folder) for name, folder in known.items()}
+    known = {name: kernel_environment().get(name, folder) for name, folder in known.items()}
     return {"NO_COLOR": "1", "npm_config_update_notifier": "false", **folders, **known, **given}

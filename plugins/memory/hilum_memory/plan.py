@@ -15,6 +15,8 @@ from hilum_memory.texts import ends, values
 
 HEAD, TAIL = 1_200, 600
 IMAGE = 1_200
+# Share of the budget that a thinned result takes at most: in a small window 1,800 dense characters are too much.
+THIN_SHARE = 20
 
 
 @attrs.frozen
@@ -44,7 +46,8 @@ class Planner:
         over: Characters over which a result is thinned.
         recent: Last turns whose results stay whole where they fit.
         handle: Whether results can be fetched back.
-        never: Tools whose results are not thinned while they stand in the conversation.
+        never: Tools whose results are not thinned while they are in the conversation.
+        request: Index of the request that stays in any case; it counts nothing here.
     """
 
     messages: Sequence[Message]
@@ -55,6 +58,7 @@ class Planner:
     recent: int = 4
     handle: bool = True
     never: Collection[str] = ()
+    request: int | None = None
     starts: list[int] = attrs.field(init=False)
     _repeated: set[str] = attrs.field(init=False)
 
@@ -73,7 +77,7 @@ class Planner:
             cut: Cut even where thinning would be enough.
         """
         tail = self._recent_from(budget - reserve)
-        thinned = self._thin(tail)
+        thinned = self._thin(tail, max(budget // THIN_SHARE, 50))
         sizes = self._sizes_with(thinned)
         if thinned and not cut and sum(sizes) <= budget:
             return Plan(0, thinned, sum(sizes))
@@ -101,22 +105,30 @@ class Planner:
                 break
             if index in starts:
                 place = index
-        # A summary of next to nothing is worth less than what it takes the place of.
-        if isinstance(self.messages[0], NoteMessage) and place == 1:
+        # A summary of next to nothing is worth less than what it replaces.
+        first = 1 if isinstance(self.messages[0], NoteMessage) else 0
+        if place == first or (place == first + 1 and self.request == first):
             return 0
         return place
 
-    def _thin(self, tail: int) -> dict[str, str]:
-        """Thin the big results before the last turns, but not those that the last turns work with."""
+    def _thin(self, tail: int, limit: int) -> dict[str, str]:
+        """Thin the big results before the last turns to a limit in tokens, but not those that the last turns work with."""
         big = {}
         for message in self.messages[:tail]:
             for result in message.results if isinstance(message, ToolMessage) else ():
                 if result.name in self.never:
                     continue
-                if len(result.text) > self.over or any(isinstance(part, Image) for part in result.parts):
+                long = len(result.text) > self.over or self.measure(result.text) > 3 * limit
+                if long or any(isinstance(part, Image) for part in result.parts):
                     big[result.call_id] = result
         left = big.keys() - self._needed(tail, big) - self._repeated
-        return {i: thin(result, HEAD, TAIL, handle=self.handle) for i, result in big.items() if i in left}
+        return {i: self._thinned(result, limit) for i, result in big.items() if i in left}
+
+    def _thinned(self, result: ToolResult, limit: int) -> str:
+        """Shorten an old result: to its usual ends, or to less where these take more tokens than the limit."""
+        text = result.text
+        size = min(HEAD + TAIL, len(text) * limit // max(self.measure(text), 1))
+        return thin(result, size * 2 // 3, size // 3, handle=self.handle)
 
     def _needed(self, tail: int, among: Mapping[str, ToolResult]) -> set[str]:
         """Ids of the newest results about what the last turns name: a file that is being edited, for example."""

@@ -46,9 +46,10 @@ class Results:
         raise ToolError(f"There is no result of a call {call!r}.", code="E_NOT_FOUND", hint=hint)
 
 
-def page(text: str, offset: int) -> str:
-    """Give a page of a text, and say what is left of it."""
-    part, end = text[offset : offset + PAGE], min(offset + PAGE, len(text))
+def page(text: str, offset: int, size: int = PAGE) -> str:
+    """Return a page of a text, and where the next one begins."""
+    part = text[offset : offset + size]
+    end = min(offset + size, len(text))
     if not part and offset:
         return f"The result has {len(text):,} characters; there is nothing after them."
     more = f"; go on with offset={end}" if end < len(text) else ""

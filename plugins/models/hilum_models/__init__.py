@@ -6,7 +6,6 @@ the proxy for an address; everything else is reached through the model protocol 
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +50,7 @@ def provide_models(kernel: Kernel) -> Iterable[models.Provider]:
         return []
     from hilum_models.providers import providers
 
-    return providers(kernel.settings(ModelsSettings), os.environ, gateways.transport)
+    return providers(kernel.settings(ModelsSettings), kernel.environ, gateways.transport)
 
 
 def __getattr__(name: str) -> Any:

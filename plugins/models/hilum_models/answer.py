@@ -175,7 +175,7 @@ def decode(data: bytes) -> dict[str, Any]:
     """
     try:
         value = _decode(data)
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         value = _mended(data)
         if value is None:
             raise ModelError(f"The stream cannot be read: {error}.", kind="broken") from None
@@ -185,9 +185,12 @@ def decode(data: bytes) -> dict[str, Any]:
 
 
 def _mended(data: bytes) -> Any:
-    """Decode what some servers write for JSON: NaN, raw control characters, half a character. ``None`` if it is none."""
+    """Decode what some servers write for JSON: NaN, raw control characters, bytes that are no UTF-8; ``None`` if it is none.
+
+    A bad byte is replaced: the rest of the answer is worth more than the character that was lost.
+    """
     try:
-        return json.loads(data, strict=False)
+        return json.loads(data.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError):
         return None
 
@@ -215,7 +218,7 @@ def is_whole(arguments: str) -> bool:
         return False
     try:
         return isinstance(_decode(arguments), dict)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
 
 

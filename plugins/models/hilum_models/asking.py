@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import trio
-from hilum import AssistantMessage, Layer, ModelError, Text, UserMessage
+from hilum import AssistantMessage, Layer, Text, UserMessage
 from hilum.events import ModelUsed
-from hilum.models import Done, Request
+from hilum.models import Request, read_answer
 
 if TYPE_CHECKING:
     from hilum import Agent, Message
@@ -39,21 +39,21 @@ async def ask(
     messages = (UserMessage((Text(said, "kernel"),)),) if isinstance(said, str) else tuple(said)
     body = wire.body(wire.head(layers, ()), [wire.message(message) for message in messages])
     request = Request(body, layers, (), messages, session.id, f"{agent.name}/{purpose}")
-    began, silence = trio.current_time(), session.options.silence
-    with trio.move_on_after(silence) as patience:
-        async with model.stream(request) as chunks:
-            async for chunk in chunks:
-                patience.deadline = trio.current_time() + silence
-                if isinstance(chunk, Done):
-                    usage, price, answer = chunk.usage, model.info.price, chunk.message
-                    if usage.cost is None and price is not None:
-                        usage = msgspec.structs.replace(usage, cost=price.cost(usage))
-                    if not answer.model:
-                        answer = msgspec.structs.replace(answer, model=model.info.name)
-                    agent.emit(ModelUsed(
-                        model=model.info.name, purpose=purpose, asked=instructions.partition("\n")[0], message=answer,
-                        usage=usage, seconds=trio.current_time() - began,
-                    ))  # fmt: skip
-                    return answer
-    why = f"sent nothing for {silence:g} seconds" if patience.cancelled_caught else "broke off its answer"
-    raise ModelError(f"{model.info.name} {why}.", kind="timeout" if patience.cancelled_caught else "broken")
+    began, options = trio.current_time(), session.options
+    done = await read_answer(model, request, silence=options.silence, longest=options.answer_timeout)
+    usage, price, answer = done.usage, model.info.price, done.message
+    if usage.cost is None and price is not None:
+        usage = msgspec.structs.replace(usage, cost=price.cost(usage))
+    if not answer.model:
+        answer = msgspec.structs.replace(answer, model=model.info.name)
+    agent.emit(
+        ModelUsed(
+            model=model.info.name,
+            purpose=purpose,
+            asked=instructions.partition("\n")[0],
+            message=answer,
+            usage=usage,
+            seconds=trio.current_time() - began,
+        )
+    )
+    return answer

@@ -9,7 +9,17 @@ from hashlib import blake2b
 from typing import Any
 
 import msgspec
-from hilum.messages import AssistantMessage, Image, Layer, NoteMessage, Text, ToolCall, UserMessage
+from hilum.messages import (
+    NOTE_TAG,
+    AssistantMessage,
+    Image,
+    Layer,
+    NoteMessage,
+    Text,
+    ToolCall,
+    UserMessage,
+    escape_notes,
+)
 
 encode = msgspec.json.Encoder().encode
 
@@ -85,9 +95,8 @@ def system_text(layers: Sequence[Layer]) -> str:
 
 
 def note_text(message: NoteMessage) -> str:
-    """The text of a note, tagged; a closing tag inside cannot end it."""
-    text = re.sub(r"(?i)<(?=\s*/\s*note\b)", r"<\\", message.text)
-    return f"<note>\n{text}\n</note>"
+    """Return the text of a note in its tags. What the note quotes can neither end it nor begin another."""
+    return f"<{NOTE_TAG}>\n{escape_notes(message.text)}\n</{NOTE_TAG}>"
 
 
 def raw(json: bytes) -> msgspec.Raw:
@@ -119,7 +128,7 @@ def arguments_object(call: ToolCall) -> bytes:
     try:
         if isinstance(msgspec.json.decode(call.arguments or "{}"), dict):
             return (call.arguments or "{}").encode()
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     return encode({"invalid_arguments": call.arguments})
 

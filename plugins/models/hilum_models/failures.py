@@ -17,7 +17,15 @@ _TOO_LONG = (
     r"|reduce the length|request_too_large|token count .*exceeds"
 )
 _QUOTA = r"(?i)insufficient_quota|exceeded your current quota|credit balance|insufficient.balance|billing"
-_NO_TOOLS = r"(?i)does not support (tools|function)|endpoints found that support tool|tool.?choice.*parser"
+# Google uses the same words for a limit for each minute, and says when it ends.
+_PASSES = r"(?i)RESOURCE_EXHAUSTED|retryDelay|per.?minute"
+_RETRY_DELAY = rb'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"'
+_NO_TOOLS = (
+    r"(?i)(does(n't| not)|do(n't| not)) support (the )?(use of )?(native )?(tool|function)"
+    r"|(tool|function).{0,12}call\w* (is|are) not (supported|enabled|available)"
+    r"|(tools|functions) (is|are) not supported|no endpoints found that support tool|tool.?choice.*parser"
+    r"|enable-auto-tool-choice|unsupported parameter\W+(tools|functions)\b"
+)
 _BAD_KEY = r"(?i)api[_ ]key[_ ](not valid|invalid)|API_KEY_INVALID|invalid.api.key"
 # Vendors quote the refused key, partly masked: nothing that looks like one is repeated.
 _KEYS = r"\b(sk|gsk|xai|pplx|key|AIza|Bearer\s)[-_*A-Za-z0-9.…]{8,}|[A-Za-z0-9_-]{0,40}\*{3,}[A-Za-z0-9_*-]*"
@@ -48,7 +56,8 @@ def clean(text: str, who: Who) -> str:
     """One line of text without keys, at most 600 characters."""
     text = text[:MOST_READ]
     if who.key:
-        text = text.replace(who.key, "***")
+        # A short one would be found in ordinary words.
+        text = text.replace(who.key, "***") if len(who.key) >= 8 else text
     text = re.sub(_KEYS, "***", " ".join(text.split()))
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
@@ -108,24 +117,34 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, who: Who) -> M
     words, code = words[:MOST_READ], code[:MOST_READ]
     said = clean(words, who)
     kind, hint = _kind(status, f"{words} {code}"), ""
+    wait = retry_after(headers)
+    if wait is None and (found := re.search(_RETRY_DELAY, body)):
+        wait = float(found[1])
+    if kind == "quota" and wait is not None and status != 402:
+        kind = "rate_limit"
     if kind == "auth":
         hint = key_hint(who)
-    elif status == 402 or (kind == "rate_limit" and re.search(_QUOTA, f"{words} {code}")):
-        hint = f"The account at {who.provider} has no credit left."
+    elif kind == "quota":
+        hint = f"The account at {who.provider} has no credit left: add some, or choose another model."
     elif status in (404, 405):
         hint = f"Check the model's name {who.model!r} and the base URL, which often ends in /v1."
     elif 300 <= status < 400:
         hint = f"The base URL of {who.provider} redirects to {headers.get('location', 'elsewhere')}; set that one."
-    elif kind == "request" and re.search(_NO_TOOLS, words):
+    elif kind == "request" and refuses_tools(words):
         hint = f'Set tool_protocol = "text" under [models.models."{who.provider}/{who.model}"].'
     answered = f"{who.provider} answered {status}"
     return ModelError(
         f"{answered}: {said}" if said else f"{answered} without saying why.",
         kind=kind,
         status=status,
-        retry_after=retry_after(headers),
+        retry_after=wait,
         hint=hint,
     )
+
+
+def refuses_tools(words: str) -> bool:
+    """Return whether a provider says that a model cannot call tools."""
+    return bool(re.search(_NO_TOOLS, words))
 
 
 def reported(words: str, code: str, who: Who, status: int = 0) -> ModelError:
@@ -133,6 +152,8 @@ def reported(words: str, code: str, who: Who, status: int = 0) -> ModelError:
     kind = _kind(status or _STATUS.get(code, 500), f"{words} {code}")
     said = clean(words or code or "no reason given", who)
     hint = key_hint(who) if kind == "auth" else ""
+    if kind == "quota":
+        hint = f"The account at {who.provider} has no credit left: add some, or choose another model."
     return ModelError(f"{who.provider} broke off the answer: {said}", kind=kind, status=status, hint=hint)
 
 
@@ -154,6 +175,8 @@ _STATUS = {
 
 
 def _kind(status: int, words: str) -> str:
+    if status == 402 or (status == 429 and re.search(_QUOTA, words) and not re.search(_PASSES, words)):
+        return "quota"
     if status == 429:
         return "rate_limit"
     if status == 413 or (status in (400, 422) and re.search(_TOO_LONG, words)):

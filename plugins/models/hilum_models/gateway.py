@@ -11,7 +11,7 @@ from hilum.errors import ModelError
 from hilum.models import Alive, Chunk, ModelInfo, Request, Wire
 
 from hilum_models.answer import Reader
-from hilum_models.failures import Who, clean, own_words
+from hilum_models.failures import Who, clean, own_words, refuses_tools
 from hilum_models.sse import SseDecoder
 from hilum_models.transport import Response, Transport
 
@@ -19,6 +19,10 @@ from hilum_models.transport import Response, Transport
 # which the connection cannot be used again.
 AFTER_COMPLETE = 2.0
 AFTER_END = 0.05
+# Bytes of one response: the longest answers have 130,000 tokens, each an event of up to 500 bytes.
+MAX_STREAM = 128 << 20
+# Bytes of an answer that comes as one document.
+MAX_DOCUMENT = 32 << 20
 ALIVE = Alive()
 _BLANK = b" \t\r\n\xef\xbb\xbf"  # what may stand before the first character that counts, a byte order mark too
 
@@ -32,6 +36,8 @@ class HttpModel(msgspec.Struct, frozen=True):
         url: Where requests go.
         headers: Headers of each request, the key among them.
         read: Makes a reader for one response from the model's name, the request body and ``who``.
+        describe_tools: Has the provider describe tools in the text for this model from now on; ``None`` where the protocol was
+            chosen by the user, or is the textual one already.
     """
 
     info: ModelInfo
@@ -41,6 +47,7 @@ class HttpModel(msgspec.Struct, frozen=True):
     who: Who
     read: Callable[[str, bytes, Who], Reader]
     transport: Transport
+    describe_tools: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
         return f"HttpModel({self.info.name})"  # and never the headers, or an address that may hold a password
@@ -54,7 +61,7 @@ class HttpModel(msgspec.Struct, frozen=True):
         """
         async with self.transport.send("POST", self.url, self.headers, self.who, request.body) as response:
             if response.status != 200:
-                raise await response.refusal()
+                raise self._without_tools(await response.refusal())
             if response.type == "text/html":
                 raise self._page(response.status)
             reader = self.read(self.info.name, request.body, self.who)
@@ -63,12 +70,13 @@ class HttpModel(msgspec.Struct, frozen=True):
 
     async def _chunks(self, response: Response, data: AsyncIterator[bytes], reader: Reader) -> AsyncGenerator[Chunk]:
         begin = b""  # what it is shows in the first character: servers name the wrong type, both ways
+        received = 0
         piece: bytes | None = b""
         while not begin.strip(_BLANK) and (piece := await anext(data, None)) is not None:
-            begin += piece
-            yield ALIVE
+            # Blanks before the first character are no sign of life; of them a byte order mark alone matters.
+            begin = begin[:8] + piece
         if begin.lstrip(_BLANK).startswith((b"{", b"[")):
-            for chunk in self._whole(begin + b"".join([piece async for piece in data]), reader):
+            for chunk in self._whole(await _all(begin, data, self.who), reader):
                 yield chunk
             return
         if begin.lstrip(_BLANK).startswith(b"<"):
@@ -76,6 +84,7 @@ class HttpModel(msgspec.Struct, frozen=True):
         decoder = SseDecoder()
         piece = begin
         while True:
+            comments = decoder.comments
             events = decoder.rest() if piece is None else decoder.feed(piece)
             content = False
             for event, value in events:
@@ -86,8 +95,12 @@ class HttpModel(msgspec.Struct, frozen=True):
                     yield chunk
             if piece is None:
                 break
-            if not content:
+            # Single bytes of an event and blank lines are no sign of life.
+            if not content and (events or decoder.comments > comments):
                 yield ALIVE
+            received += len(piece)
+            if received > MAX_STREAM and not reader.complete:
+                raise _too_large(self.who)
             piece = await self._next(data, reader)
         yield reader.finish()
 
@@ -99,6 +112,14 @@ class HttpModel(msgspec.Struct, frozen=True):
             hint = "Check the base URL, and that the server can stream."
             raise ModelError(f"{self.who.provider} gave no answer but this: {words}", kind="request", hint=hint)
         yield reader.finish()
+
+    def _without_tools(self, error: ModelError) -> ModelError:
+        """Return the error to raise for a refusal: where tools were refused, they will be described in the text."""
+        if self.describe_tools is None or error.kind not in ("request", "server") or not refuses_tools(error.message):
+            return error
+        self.describe_tools()
+        message = f"{error.message.rstrip('.')}. The tools are described in the text from now on."
+        return ModelError(message, kind="protocol", status=error.status)
 
     def _page(self, status: int) -> ModelError:
         message = f"{self.who.provider} answered with an HTML page instead of a stream."
@@ -115,3 +136,24 @@ class HttpModel(msgspec.Struct, frozen=True):
             except ModelError:
                 pass
         return piece
+
+
+async def _all(begin: bytes, data: AsyncIterator[bytes], who: Who) -> bytes:
+    """Read a document to its end.
+
+    Raises:
+        ModelError: ``runaway``, it is too large.
+    """
+    pieces = [begin]
+    size = len(begin)
+    async for piece in data:
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_DOCUMENT:
+            raise _too_large(who)
+    return b"".join(pieces)
+
+
+def _too_large(who: Who) -> ModelError:
+    message = f"{who.provider} sent an answer without an end."
+    return ModelError(message, kind="runaway", hint="Try again, or choose another model.")

@@ -271,7 +271,9 @@ class ChatReader:
             slot = raw_id or (len(self._calls) if name else next(reversed(self._calls), 0))
         call = self._calls.get(slot)
         # Several calls under one index are told apart by their ids, or by one being whole when the next begins.
-        whole = call is not None and bool(arguments.strip()) and is_whole("".join(call.arguments))
+        # Long arguments are joined only where their last piece may be the end.
+        ends = call is not None and bool(call.arguments) and call.arguments[-1].endswith("}")
+        whole = call is not None and ends and bool(arguments.strip()) and is_whole("".join(call.arguments))
         if call is None or (raw_id and name and call.raw_id and raw_id != call.raw_id) or (whole and name):
             vendor = {"extra_content": piece["extra_content"]} if piece.get("extra_content") else None
             call = self._calls[slot] = self._answer.call(raw_id, name, vendor)

@@ -18,6 +18,8 @@ from hilum_models.gateway import HttpModel
 from hilum_models.settings import ModelSettings, ModelsSettings, ProviderSettings
 from hilum_models.transport import Transport, host_of, is_loopback, shown
 
+# Below this an answer may take an eighth of the window by default, else half of it.
+SMALL_WINDOW = 64_000
 PROBE_SECONDS = 0.3
 SUGGEST_SECONDS = 2.0
 LIST_SECONDS = 10.0
@@ -108,7 +110,7 @@ class HttpProvider(msgspec.Struct):
     headers: Mapping[str, str] = {}
     settings: ModelsSettings = msgspec.field(default_factory=ModelsSettings)
     # What a server said of its models: whether they call tools, and their window.
-    facts: dict[str, dict[str, int | bool]] = {}
+    facts: dict[str, dict[str, int | bool]] = msgspec.field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"HttpProvider({self.name})"  # and never the key
@@ -131,7 +133,9 @@ class HttpProvider(msgspec.Struct):
         )
         window = own.window or facts.get("window") or about.window
         images = facts.get("images", about.images) if own.images is None else own.images
-        max_output = own.max_output or min(about.max_output, window // 2)
+        # In a small window half of it for the answer would leave too little for the work.
+        share = window // 8 if window < SMALL_WINDOW else window // 2
+        max_output = own.max_output or min(about.max_output, share)
         info = ModelInfo(f"{self.name}/{name}", int(window), int(max_output), price, bool(images))
         protocol = own.tool_protocol
         if protocol == "auto":
@@ -153,7 +157,12 @@ class HttpProvider(msgspec.Struct):
 
             read = reading(read)
         url = self.base_url + made.path.replace("{model}", quote(name, safe="/.-_:@"))
-        return HttpModel(info, wire, url, self._headers(post=True), who, read, self.transport)
+
+        def describe_tools() -> None:
+            self.facts[name] = {**self.facts.get(name, {}), "tools": False}
+
+        switch = describe_tools if own.tool_protocol == "auto" and protocol == "native" else None
+        return HttpModel(info, wire, url, self._headers(post=True), who, read, self.transport, switch)
 
     def who(self, model: str = "") -> Who:
         """Say who this is, for messages."""

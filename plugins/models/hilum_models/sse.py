@@ -7,72 +7,88 @@ from __future__ import annotations
 
 from hilum.errors import ModelError
 
-MAX_EVENT = 64 << 20
+# The largest legitimate event holds the arguments of a whole call, or reasoning in its encrypted form.
+MAX_EVENT = 16 << 20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class SseDecoder:
-    """Turns chunks of bytes into events."""
+    """Turns chunks of bytes into events.
 
-    __slots__ = ("_buffer", "_data", "_event", "_skip_newline", "_started")
+    Attributes:
+        comments: Comments so far; servers send them to keep a connection alive.
+    """
+
+    __slots__ = ("_data", "_data_size", "_event", "_pending", "_skip_newline", "_started", "comments")
 
     def __init__(self) -> None:
-        self._buffer = b""
+        self.comments = 0
+        self._pending = bytearray()  # a line that has not ended
         self._data: list[bytes] = []
+        self._data_size = 0
         self._event = b""
         self._skip_newline = False
         self._started = False
 
     def feed(self, chunk: bytes) -> list[tuple[bytes, bytes]]:
-        """Take a chunk and give the events it completes, as pairs of event name (may be empty) and data.
+        """Take a chunk and return the events it completes, as pairs of event name (may be empty) and data.
 
         Comments and events without data give nothing.
 
         Raises:
-            ModelError: ``broken``, one event is larger than 64 MiB.
+            ModelError: ``runaway``, one event is larger than 16 MiB.
         """
         if not chunk:
             return []
-        buffer = self._buffer + chunk if self._buffer else chunk
         if not self._started:
-            if len(buffer) < 3 and b"\xef\xbb\xbf".startswith(buffer):
-                self._buffer = buffer
+            chunk = bytes(self._pending) + chunk
+            self._pending.clear()
+            if len(chunk) < 3 and _BYTE_ORDER_MARK.startswith(chunk):
+                self._pending += chunk
                 return []
             self._started = True
-            buffer = buffer.removeprefix(b"\xef\xbb\xbf")
-        if b"\r" in buffer or self._skip_newline:
-            buffer = self._plain_newlines(buffer)
-        if b"\n" not in chunk and b"\r" not in chunk:
-            self._buffer = buffer
+            chunk = chunk.removeprefix(_BYTE_ORDER_MARK)
+        if b"\r" in chunk or self._skip_newline:
+            chunk = self._plain_newlines(chunk)
+        if b"\n" not in chunk:
+            # Nothing but the new bytes is looked at: a line may come in a million pieces.
+            self._pending += chunk
             self._check_size()
             return []
-        lines = buffer.split(b"\n")
-        self._buffer = lines.pop()
+        lines = (bytes(self._pending) + chunk).split(b"\n")
+        self._pending = bytearray(lines.pop())
         events: list[tuple[bytes, bytes]] = []
         for line in lines:
             if line.startswith(b"data:"):
-                self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+                value = line[6:] if line[5:6] == b" " else line[5:]
+                self._data.append(value)
+                self._data_size += len(value) + 1
             elif not line:
                 if self._data:
                     data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
                     events.append((self._event, data))
                     self._data = []
+                    self._data_size = 0
                 self._event = b""
             elif line.startswith(b"event:"):
                 self._event = line[6:].strip()
+            elif line.startswith(b":"):
+                self.comments += 1
         self._check_size()
         return events
 
     def rest(self) -> list[tuple[bytes, bytes]]:
-        """Give the event that the end of the stream left without its blank line, as some servers do."""
-        return self.feed(b"\n\n") if self._buffer or self._data else []
+        """Return the event that the end of the stream left without its blank line, as some servers do."""
+        return self.feed(b"\n\n") if self._pending or self._data else []
 
-    def _plain_newlines(self, buffer: bytes) -> bytes:
+    def _plain_newlines(self, chunk: bytes) -> bytes:
         # A carriage return at the end may be half of a pair: it is an ending, and a line feed after it is dropped.
-        if self._skip_newline and buffer.startswith(b"\n"):
-            buffer = buffer[1:]
-        self._skip_newline = buffer.endswith(b"\r")
-        return buffer.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if self._skip_newline and chunk.startswith(b"\n"):
+            chunk = chunk[1:]
+        self._skip_newline = chunk.endswith(b"\r")
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _check_size(self) -> None:
-        if len(self._buffer) > MAX_EVENT or (self._data and sum(map(len, self._data)) > MAX_EVENT):
-            raise ModelError("An event of the stream is larger than 64 MiB.", kind="broken")
+        if len(self._pending) + self._data_size > MAX_EVENT:
+            message = f"An event of the stream is larger than {MAX_EVENT >> 20} MiB."
+            raise ModelError(message, kind="runaway", hint="Try again, or choose another model.")

@@ -8,7 +8,7 @@ A call is a fenced block whose info string is ``call`` and the tool's name, with
 
 The fences stand alone on their lines and begin at the margin. JSON cannot hold a line that consists of three backticks, so
 arguments cannot end their block. A block inside another fenced block is an example, not a call; one that does not
-end is text. Only what the model itself writes is read this way.
+end is a malformed call, and the model is told so. Only what the model itself writes is read this way.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hilum.messages import (
 from hilum.models import CallChunk, Chunk, Done, TextChunk, Wire
 
 from hilum_models import encode as e
-from hilum_models.answer import Answer, Reader, Stop
+from hilum_models.answer import Answer, Call, Reader, Stop
 from hilum_models.failures import Who
 from hilum_models.schemas import plain
 
@@ -39,6 +39,9 @@ _RANK = 25
 _OPEN = re.compile(r"```call[ \t]+([\w.-]+)[ \t]*\r?\n")
 _FENCE = re.compile(r"(`{3,}(?=[^`\n]*\n)|~{3,})([^\n]*)\n")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
+
+# Ends the arguments of a call whose block does not end, so that they are no JSON and the model reads why.
+UNCLOSED = "\n(the call block was not closed: end it with ``` alone on a line)"
 
 _INTRODUCTION = """\
 # Tools
@@ -127,7 +130,7 @@ class TextualReader:
         self._line = ""  # a line that may turn out to be a fence
         self._shown = False  # whether the current line is being passed on as text
         self._fence = ""  # the fence of the block we are in, if it is no call
-        self._block: list[str] | None = None  # the lines of a call, its opening included
+        self._call: Call | None = None  # the call whose block we are in
 
     @property
     def complete(self) -> bool:
@@ -150,14 +153,15 @@ class TextualReader:
         return chunks
 
     def finish(self) -> Done:
-        """Give the whole answer. What began as a call and did not end is text."""
+        """Return the whole answer. A call whose block did not end is malformed, whatever its arguments."""
         done = self._inner.finish()
         chunks: list[Chunk] = []
         if self._line:
             self._whole_line(self._line, chunks, last=True)
             self._line = ""
-        if self._block is not None:
-            self._answer.text("".join(self._block))
+        if self._call is not None:
+            self._answer.arguments(self._call, UNCLOSED)
+            self._call = None
         parts = [part for part in done.message.parts if isinstance(part, Thinking)]
         written = self._answer_parts()
         stop: Stop = done.message.stop
@@ -169,31 +173,39 @@ class TextualReader:
     def _answer_parts(self) -> tuple[Text | Thinking | ToolCall, ...]:
         self._answer.stop = "end"
         parts = self._answer.done().message.parts
+        parts = tuple(_stripped(part) for part in parts)
         return tuple(part for part in parts if not isinstance(part, Text) or part.text.strip())
 
     def _text(self, text: str, chunks: list[Chunk]) -> None:
-        """Take text: pass it on at once, except for lines that may be fences or belong to a call."""
+        """Take text: pass it on at once, except for lines that may be fences."""
         for piece in _LINES.findall(text):
             if self._shown:
-                chunks += self._answer.text(piece)
+                self._pass_on(piece, chunks)
                 self._shown = not piece.endswith("\n")
                 continue
             self._line += piece
             if self._line.endswith("\n"):
                 self._whole_line(self._line, chunks)
                 self._line = ""
-            elif self._block is None and not _may_be_fence(self._line):
-                chunks += self._answer.text(self._line)
-                self._line, self._shown = "", True
+            elif not _may_be_fence(self._line):
+                self._pass_on(self._line, chunks)
+                self._line = ""
+                self._shown = True
+
+    def _pass_on(self, text: str, chunks: list[Chunk]) -> None:
+        """Add a piece to the text of the answer, or to the arguments of the call that is being written."""
+        chunks += self._answer.text(text) if self._call is None else self._answer.arguments(self._call, text)
 
     def _whole_line(self, line: str, chunks: list[Chunk], last: bool = False) -> None:
-        if self._block is not None:
-            self._block.append(line)
+        if self._call is not None:
             if line.rstrip() == "```":
-                self._end_call(chunks)
+                self._call = None
+            else:
+                self._pass_on(line, chunks)
             return
-        if not self._fence and not last and _OPEN.fullmatch(line):
-            self._block = [line]
+        if not self._fence and not last and (opened := _OPEN.fullmatch(line)):
+            self._call = self._answer.call("", opened[1])
+            chunks += self._answer.arguments(self._call, "", first=True)
             return
         chunks += self._answer.text(line)
         if found := _FENCE.fullmatch(line):
@@ -202,14 +214,13 @@ class TextualReader:
             elif found[1].startswith(self._fence) and not found[2].strip():
                 self._fence = ""
 
-    def _end_call(self, chunks: list[Chunk]) -> None:
-        block = self._block or []
-        self._block = None
-        opened = _OPEN.fullmatch(block[0])
-        name = opened[1] if opened else ""
-        call = self._answer.call("", name)
-        chunks += self._answer.arguments(call, "".join(block[1:-1]).strip(), first=True)
-
 
 def _may_be_fence(line: str) -> bool:
     return line.startswith(("```", "~~~")) or line in ("`", "``", "~", "~~")
+
+
+def _stripped(part: Text | Thinking | ToolCall) -> Text | Thinking | ToolCall:
+    """Return a call without the blank lines around its arguments, anything else as it is."""
+    if isinstance(part, ToolCall):
+        return msgspec.structs.replace(part, arguments=part.arguments.strip())
+    return part

@@ -5,6 +5,7 @@ httpx is imported at the first request, and only here.
 
 from __future__ import annotations
 
+import ssl
 import sys
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -25,6 +26,8 @@ CONNECT_TIMEOUT = 10.0
 # Tools run between two requests of a turn: a connection that is kept saves a TLS handshake.
 KEEP_SECONDS = 120.0
 MAX_REFUSAL = 1 << 20
+# Bytes that are unpacked at once.
+UNPACKED = 1 << 16
 
 
 def host_of(url: str) -> str:
@@ -77,11 +80,17 @@ class Response:
 
         # Asked for uncompressed; whoever compresses all the same is unpacked.
         packed = self._response.headers.get("content-encoding", "") in ("gzip", "x-gzip", "deflate")
-        unpack = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress if packed else None
+        unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if packed else None
         source = self._response.aiter_raw()
         try:
             async for chunk in source:
-                yield unpack(chunk) if unpack else chunk
+                if unpack is None:
+                    yield chunk
+                    continue
+                # Piece by piece: a megabyte may unpack to a gigabyte.
+                yield unpack.decompress(chunk, UNPACKED)
+                while unpack.unconsumed_tail:
+                    yield unpack.decompress(unpack.unconsumed_tail, UNPACKED)
         except (httpx.HTTPError, httpx.StreamError, zlib.error) as error:
             raise _failure(error, self._who, self._url) from None
         finally:
@@ -230,6 +239,8 @@ def _failure(error: Exception, who: Who, url: str) -> ModelError:
     if isinstance(error, OSError):
         return ModelError(f"The certificates to check {where} cannot be loaded: {error.strerror or why}.",
                           kind="request", hint="Check SSL_CERT_FILE and SSL_CERT_DIR.")  # fmt: skip
+    if (tls := _tls_error(error)) is not None:
+        return _tls_failure(tls, where, url)
     if isinstance(error, httpx.ConnectTimeout):
         return ModelError(f"{where} did not accept a connection within {CONNECT_TIMEOUT:g} s.", kind="connect",
                           hint="Check the network, the proxy and the base URL.")  # fmt: skip
@@ -246,3 +257,32 @@ def _failure(error: Exception, who: Who, url: str) -> ModelError:
         return ModelError(f"The connection to {where} broke off: {why}.", kind="broken")
     hint = "Check the base URL: it begins with http:// or https://."
     return ModelError(f"{where} cannot be asked: {why}.", kind="request", hint=hint)
+
+
+def _tls_error(error: BaseException) -> ssl.SSLError | None:
+    """Return the TLS error behind an error of httpx, whose own text is only the name of a type."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ssl.SSLError):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def _tls_failure(error: ssl.SSLError, where: str, url: str) -> ModelError:
+    """Say what is wrong with a certificate, or with TLS, and what to do. A retry would not help."""
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        reason = (error.reason or str(error)).replace("_", " ").lower()
+        if any(word in reason for word in ("wrong version number", "record layer failure", "http request")):
+            hint = f"The server seems to speak plain HTTP: try http:// in place of https:// ({shown(url)})."
+        else:
+            hint = "Check the base URL, and proxies that inspect TLS."
+        return ModelError(f"{where} cannot be reached over TLS: {reason}.", kind="request", hint=hint)
+    why = error.verify_message.rstrip(".")
+    if "expired" in why or "not yet valid" in why:
+        hint = "Check the clock of this machine; if it is right, the server needs a new certificate."
+    elif "mismatch" in why.lower() or "not valid for" in why:
+        hint = "The certificate is for another name: check the host in the base URL."
+    else:
+        hint = "If you trust it, set SSL_CERT_FILE to a file with the certificate of its authority."
+    return ModelError(f"The certificate of {where} is not accepted: {why}.", kind="request", hint=hint)

@@ -23,16 +23,16 @@ LONGEST_CONTENT = 1_000
 
 
 class Todo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An item as a model writes it."""
+    """An item of the list."""
 
-    id: Annotated[str, Meta(min_length=1, max_length=LONGEST_ID, description="Short id, unique in the list.")]
+    id: Annotated[str, Meta(min_length=1, max_length=LONGEST_ID, description="Short and unique.")]
     content: (
         Annotated[
             str,
             Meta(
                 min_length=1,
                 max_length=LONGEST_CONTENT,
-                description="What is to be done, one line. May be left out for an item that is there.",
+                description="One line; for a new item.",
             ),
         ]
         | UnsetType
@@ -41,7 +41,7 @@ class Todo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[
             Status,
             Meta(
-                description="Where it stands; pending if left out for a new item.",
+                description="pending by default.",
                 extra_json_schema={"type": "string"},
             ),
         ]

@@ -145,27 +145,20 @@ class Plan:
         """Give the two tools."""
         return [self.todo_write, self.ask_question]
 
-    @tool(risk="read", effect="idempotent", timeout=1)
+    @tool(risk="read", effect="idempotent", timeout=1, queues="todos")
     async def todo_write(
         self, call: Call, todos: Annotated[list[Todo], Meta(max_length=MOST_ITEMS)], merge: bool = True
     ) -> Output:
-        """Write down the steps of a task and keep them true. The user watches this list.
+        """Keep the list of steps that the user watches, for work of three or more steps.
 
-        Use it for work of three or more steps, and leave it out for less. Mark an item in_progress before you begin with
-        it, and completed as soon as it is done, not several at once; completed means that it was checked. Call it once
-        in an answer, beside the calls of the work itself.
-
-        An item begins as pending. From pending it goes to in_progress, skipped or cancelled; from in_progress to
-        completed, failed, blocked, pending (to try again later) or cancelled; from failed or blocked back to
-        in_progress. completed, skipped and cancelled are final. An item whose change is not possible stays as it is and
-        is named in the result; the other items change.
+        Set an item in_progress before you start it, and completed once it is done and checked; one item at a time. A pending
+        item must be in_progress before it is completed, failed or blocked. Send it along with the calls of the work itself.
 
         Args:
-            todos: Items to add or change; for an item that is there, id and what changes.
-            merge: true (default) keeps the items that are not named; false replaces the whole list.
+            todos: Items to add or change; for an existing item its id and what changes.
+            merge: false replaces the whole list.
         """
         agent: Agent = call.agent
-        await self._in_turn(agent, call.id)
         plan, now = self._plan(agent.name), time.time()
         stale = plan.written != plan.run
         patience = self._settings.blocked_timeout
@@ -176,13 +169,6 @@ class Plan:
         self._write(agent, written.items, "model")
         self._said.pop(agent.name, None)
         return Output(notes.result(written.items, written.refused), data={"progress": progress(written.items)})
-
-    async def _in_turn(self, agent: Agent, call: str) -> None:
-        """Wait for the calls before this one in the same answer: all calls start at once, in any order."""
-        states = list(agent.run.calls.values())
-        before = [s for s in states[: [s.call.id for s in states].index(call)] if s.call.name == "todo_write"]
-        while not all(state.done for state in before):
-            await self._session.journal.news.wait()
 
     @hookimpl
     def remind(self, agent: Agent, results: Sequence[ToolResult]) -> str | None:
@@ -212,17 +198,15 @@ class Plan:
 
     # --- questions ------------------------------------------------------------------------------------------------------
 
-    @tool(risk="read", effect="pure", timeout=inf)
+    # One at a time, so that the clock of each begins when the user sees it.
+    @tool(risk="read", effect="pure", timeout=inf, queues="questions")
     async def ask_question(self, call: Call, question: Asking, options: Options = (), multiple: bool = False) -> Output:
-        """Ask the user a question and wait for the answer.
-
-        Only for what the project cannot tell and the work depends on; look first. Ask one thing at a time. The user may
-        also answer in other words. Where nobody can be asked you are told so at once, and go on by yourself.
+        """Ask the user one question that the work depends on and the project does not answer.
 
         Args:
             question: The question, with what the user must know to answer it.
-            options: Answers to choose from, at most 10, the one that you recommend first.
-            multiple: Whether the user may choose several.
+            options: Up to 10 answers to choose from, the recommended one first.
+            multiple: The user may choose several.
         """
         agent: Agent = call.agent
         if not question.strip():
@@ -260,7 +244,7 @@ class Plan:
         given: list[Answer] = []
         by = "headless"
         try:
-            if self._session.kind != "headless":
+            if self._session.attended:
                 by = "stop"
                 answered = trio.Event()
                 self._waiting[asked.id] = asked, given, answered

@@ -1,19 +1,19 @@
-"""The system prompt: meta, mode, tool use and recovery layers, and the four modes.
+"""The system prompt: meta, mode, approval, tool use and recovery layers, and the four modes.
 
-Ranks: 0 meta, 10 mode, 20 tool use, 30 recovery. The texts stand in the modules of those names; they depend on nothing that
-changes within a run, so the prompt stays the same byte for byte.
+Ranks: 0 meta, 10 mode, 11 approval, 20 tool use, 30 recovery. The texts are in the modules of those names. They describe this
+agent: its tools, its mode, the session's policy, its parent. None of that changes within an ordinary run, so the prompt stays
+the same byte for byte; what does change in every run (date, git branch) is in the context of the user's message.
 """
 
 from __future__ import annotations
 
-import sys
-
 from hilum import Agent, Layer, Session, hookimpl
 
+from hilum_prompt.abilities import abilities_of
 from hilum_prompt.meta import meta
-from hilum_prompt.modes import MODES, mode_text
-from hilum_prompt.recovery import RECOVERY
-from hilum_prompt.tool_use import TOOL_USE
+from hilum_prompt.modes import MODES, mode_text, policy_text
+from hilum_prompt.recovery import recovery
+from hilum_prompt.tool_use import tool_use
 
 
 @hookimpl
@@ -25,11 +25,17 @@ def open_session(session: Session) -> None:
 
 @hookimpl
 def build_prompt_layer(agent: Agent) -> list[Layer]:
-    """Give the standard layers; tool use and recovery only in agent mode."""
+    """Return the standard layers; tool use and recovery only in agent mode."""
+    session = agent.session
+    abilities = abilities_of(agent)
+    workspace = session.workspace
+    extra_roots = [str(root) for root in workspace.roots if root != workspace.root]
     layers = [
-        Layer(0, "meta", meta(str(agent.session.workspace.root), sys.platform)),
-        Layer(10, "mode", mode_text(agent.mode)),
+        Layer(0, "meta", meta(str(workspace.root), extra_roots, abilities)),
+        Layer(10, "mode", mode_text(agent.mode, abilities)),
     ]
+    if policy := policy_text(session.approve, session.kind):
+        layers.append(Layer(11, "approval", policy))
     if agent.mode.name == "agent":
-        layers += [Layer(20, "tools", TOOL_USE), Layer(30, "recovery", RECOVERY)]
+        layers += [Layer(20, "tools", tool_use(abilities)), Layer(30, "recovery", recovery(abilities))]
     return layers

@@ -1,31 +1,41 @@
-"""The four modes: which tools each has, and what the prompt says of it."""
+"""The four modes and the approval policies: which tools each mode has, and what the prompt says of them."""
 
 from __future__ import annotations
 
 from hilum import Mode, ToolFilter
 
+from hilum_prompt.abilities import Abilities
+
 AGENT = """\
 # Mode: agent
-All tools are yours, and so is the work from beginning to end.
+You do the whole task, from beginning to end.
 
 1. Understand: put the request into a sentence or two.
 2. Plan: decide what to read, what to change and how to check it.
-3. Execute: one step after the other; with several files, finish each (read, edit, check) before you turn to the next.
+3. Execute: one step after the other; finish each file (read, edit, check) before the next.
 4. Verify: read back what you changed and run the tests or linters that cover it.
 5. Report: what is done, and what is left if anything is.
 
 - Finish every step; half of a task is not a result.
-- Ordinary changes need no permission from the user: the program asks where it must.
+- Ordinary changes need no permission: the program asks where it must.
 - When unsure, search the project first. Ask only what it cannot answer.
-- With each change say what it does and why, in a sentence; the calls show how.
+- With each change say in a sentence what it does and why.
 - Change what the task needs and leave the rest alone. Be brief."""
+
+READ_ONLY_AGENT = """\
+# Mode: agent
+You can read and search in this session; you cannot change anything.
+
+- Look before you answer, and name the place: path and line.
+- Distinguish what you have read from what you suppose.
+- When the task needs a change, describe it precisely enough for somebody else to make it. Be brief."""
 
 ASK = """\
 # Mode: ask
 You answer questions about the project. You can read and search; you change nothing and run nothing.
 
-- Look before you answer, and say where it stands: path and line.
-- Tell apart what you have read from what you suppose.
+- Look before you answer, and name the place: path and line.
+- Distinguish what you have read from what you suppose.
 - When the user wants a change, show how it would look and say that agent mode can make it."""
 
 PLAN = """\
@@ -67,6 +77,32 @@ MODES = (
 _TEXTS = {"agent": AGENT, "ask": ASK, "plan": PLAN, "debug": DEBUG}
 
 
-def mode_text(mode: Mode) -> str:
-    """Give the mode layer; for a mode of another plugin its name and description."""
+READ_ONLY_POLICY = """\
+# Approval
+This session is read-only: every call that would change something is denied."""
+
+NOBODY_APPROVES = """\
+# Approval
+Nobody can approve calls in this session. A call that needs approval is denied: work without it, and report what is left \
+and that `--approve auto` would allow it."""
+
+
+def mode_text(mode: Mode, abilities: Abilities) -> str:
+    """Return the mode layer; for a mode of another plugin its name and description."""
+    if mode.name == "agent" and not (abilities.edits or abilities.runs_commands):
+        return READ_ONLY_AGENT
     return _TEXTS.get(mode.name) or f"# Mode: {mode.name}\n{mode.description}".strip()
+
+
+def policy_text(approve: str, kind: str) -> str:
+    """Return what the model must know of the approval policy, empty if nothing.
+
+    Args:
+        approve: The policy: ``ask_first``, ``auto`` or ``readonly``.
+        kind: The kind of the session; nobody can be asked in a ``headless`` one.
+    """
+    if approve == "readonly":
+        return READ_ONLY_POLICY
+    if approve == "ask_first" and kind == "headless":
+        return NOBODY_APPROVES
+    return ""

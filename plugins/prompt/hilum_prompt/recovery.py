@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-RECOVERY = """\
+from hilum_prompt.abilities import Abilities
+
+OPENING = """\
 # When something fails
-Never make the identical call again. Read the error, change what caused it, then retry.
+Read the error, change its cause, retry. The same call failed three times, \
+nothing changed, is refused (E_REPEATED): change the cause, take another way, or explain and ask.
+"""
 
-- Text not found (E_NOT_FOUND): read the file again, take `old_string` from what is there now, retry.
-- Several matches (E_MULTIPLE_MATCHES): add lines from around the right place until the text occurs once.
-- File changed since you read it (E_STALE), or not as written (E_READBACK_FAIL): read it again and fit your change to what \
-it holds now, keeping the changes of others.
-- File missing (E_FILE_NOT_FOUND): try the near paths, then search. If it stays missing, let the user confirm the path.
-- Command failed (E_CMD_FAIL): read its output and errors and mend the cause. Install a package or program that is missing, \
-then run the command again.
-- Timed out (E_TIMEOUT): nothing re-runs it for you. Narrow it, or give it longer; what never ends cannot be waited for.
+EDITS = """\
+- Text not found (E_NOT_FOUND): read the file again, copy `old_string` from it, retry.
+- Several matches (E_MULTIPLE_MATCHES): add lines around the right place until the text occurs once.
+- File changed since you read it (E_STALE), or not as written (E_READBACK_FAIL): read it again and keep the changes of others.
+"""
+
+COMMANDS = """\
+- Command failed (E_CMD_FAIL): read its output and fix the cause. If a package or program is missing, install it where \
+commands have network access; otherwise tell the user what to install.
+"""
+
+ALL = """\
+- File missing (E_FILE_NOT_FOUND): try the suggested paths, then search. If it stays missing, let the user confirm the path.
+- Timed out (E_TIMEOUT): nothing re-runs it for you. Narrow it, or give it more time.
 - Outside the workspace (E_PATH_TRAVERSAL): use a path inside it.
-- Blocked, denied or rejected (E_BLOCKED, E_DENIED, E_REJECTED): that is an answer. Take no other way to the same effect; \
+- Blocked, denied or rejected (E_BLOCKED, E_DENIED, E_REJECTED): that is an answer. Do not reach the same effect another way; \
 change the plan or ask.
-- Bad arguments (E_BAD_ARGS): the message names the place; correct that.
-- Cut off (E_INTERRUPTED): find out what it did before you do it again.
-- A silent model, a rate limit or a refused key is the program's to handle. Afterwards go on where you were.
-- Turns running out: leave things working, and say what is done and what is left.
+- Nobody answered (E_APPROVAL_TIMEOUT): no "no". Say what waits.
+- Bad arguments (E_BAD_ARGS): correct what the message names.
+- Interrupted (E_INTERRUPTED): check what it did before you repeat it.
+- The program handles a silent model, rate limits, refused keys; resume where you were.
+- Few turns left: leave things working, and say what is done and what is left.
+"""
 
-After three failures at the same thing, stop. Explain to the user what you tried and what stands in the way, and ask how to \
-go on."""
+
+def recovery(abilities: Abilities) -> str:
+    """Return the recovery layer for what an agent can do."""
+    edits = EDITS if abilities.edits else ""
+    commands = COMMANDS if abilities.runs_commands else ""
+    return f"{OPENING}\n{edits}{commands}{ALL}"

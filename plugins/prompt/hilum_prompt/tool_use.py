@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-TOOL_USE = """\
-# Good practice with tools
+from hilum_prompt.abilities import Abilities
+
+READING = """\
 Reading and searching
 - From a file of more than 500 lines, read the ranges you need.
-- Find a place by searching or listing instead of guessing its path; leave dependency, build and version control folders out.
-- Search with a narrow pattern and a file filter, and escape what a regular expression would take for an operator.
+- Search or list instead of guessing a path. Search with a narrow pattern and a file filter; escape regular expression \
+operators."""
 
+EDITING = """\
 Editing
-- `old_string` must occur once: take the shortest text that does. Three to five lines around the change are usually enough.
-- Copy it exactly as the file has it, tabs and spaces included, without the line numbers of the listing.
-- Write a new file whole, without placeholders for parts to come.
+- `old_string` must occur once: take the shortest text that does, usually three to five lines around the change.
+- Copy it exactly, tabs and spaces included, without the line numbers of the listing.
+- Write a new file whole, without placeholders."""
 
+RUNNING = """\
 Running commands
-- Commands start in the root of the workspace; name another working directory rather than changing into it.
-- Put quotes around paths, above all those with spaces.
-- Servers and watchers do not end, so do not wait for them. What a command leaves in the background is ended with it: start \
-them with `background=true`, wait for the line that says they are up, and stop them when they are needed no more.
+- Commands start in the root of the workspace; name another working directory instead of changing into it.
+- Put quotes around paths.
+- Servers and watchers do not end, so do not wait for them: start them with `background=true`, read their output until they \
+are up, and stop them when they are no longer needed.
 - A command must not wait for input or open a pager."""
+
+
+def tool_use(abilities: Abilities) -> str:
+    """Return the tool use layer for what an agent can do."""
+    parts = ["# Good practice with tools", READING]
+    if abilities.edits:
+        parts += ["", EDITING]
+    if abilities.runs_commands:
+        parts += ["", RUNNING]
+    return "\n".join(parts)

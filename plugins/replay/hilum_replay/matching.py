@@ -56,6 +56,10 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+# The kernel's note in a result that was too large for the window.
+_SHORTENED = re.compile(r"\[… [\d,]+ of [\d,]+ characters left out because [^\n]*…\]")
+
+
 @attrs.frozen
 class Asked:
     """What a request newly says, as far as its origin knows.
@@ -161,7 +165,7 @@ class Matcher:
         if self.mode == "strict":
             return False
         recorded, came = self.lenient(recorded), self.lenient(came)
-        return recorded == came or _redacted(recorded, came)
+        return recorded == came or _redacted(recorded, came) or _shortened(recorded, came)
 
     def normal(self, text: str) -> str:
         """The text as a cassette would hold it: no secrets, placeholders for paths."""
@@ -222,6 +226,16 @@ def _grouped(items: Sequence[Sent]) -> list[Sent]:
     texts = [item.text for item in items if item.kind in ("user", "note", "summary") and item.text]
     images = [Sent("image") for item in items if item.kind == "image"]
     return [*results, *([Sent("user", "\n\n".join(texts))] if texts else []), *images]
+
+
+def _shortened(recorded: str, came: str) -> bool:
+    """Return whether they are the same where either was shortened to fit a window, which may be another one now."""
+    one = [part.strip("\n") for part in _SHORTENED.split(recorded, maxsplit=1)]
+    two = [part.strip("\n") for part in _SHORTENED.split(came, maxsplit=1)]
+    if len(one) == len(two) == 1:
+        return False
+    begins = one[0].startswith(two[0]) or two[0].startswith(one[0])
+    return begins and (one[-1].endswith(two[-1]) or two[-1].endswith(one[-1]))
 
 
 def _redacted(recorded: str, came: str) -> bool:

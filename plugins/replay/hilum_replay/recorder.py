@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import attrs
 import msgspec
 from hilum import __version__
+from hilum.compaction import compacted, replace_texts
 from hilum.errors import E_FAILED, UsageError
 from hilum.events import (
     CallDone,
@@ -22,7 +24,17 @@ from hilum.events import (
     SessionOpened,
     Trimmed,
 )
-from hilum.messages import AssistantMessage, Message, NoteMessage, Text, Thinking, ToolCall, ToolMessage, ToolResult
+from hilum.messages import (
+    AssistantMessage,
+    Message,
+    NoteMessage,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Trim,
+)
 from hilum_guard import Redactor
 
 from hilum_replay.cassette import Cassette, Exchange, Sent, describe, name_layers, name_tools, tail
@@ -37,6 +49,7 @@ class _Talk:
     messages: list[Message] = attrs.field(factory=list)
     calls: tuple[str, ...] = ()
     results: dict[str, ToolResult] = attrs.field(factory=dict)
+    request: int | None = None
     summary: bool = False
     sealed: LayersSealed | None = None
 
@@ -93,6 +106,7 @@ class Recorder:
                 self._begin(event.model)
             case RunStarted():
                 self._flush(talk)
+                talk.request = len(talk.messages)
                 talk.messages.append(event.message)
             case LayersSealed():
                 talk.sealed = event
@@ -101,7 +115,7 @@ class Recorder:
             case CallDone():
                 talk.results[event.result.call_id] = event.result
             case RoundEnded():
-                self._flush(talk)
+                self._flush(talk, event.shortened)
                 if event.notes:
                     talk.messages.append(NoteMessage("\n\n".join(event.notes)))
             case ModelAnswered():
@@ -110,20 +124,18 @@ class Recorder:
                 return self._aside(event)
         return None
 
-    def _flush(self, talk: _Talk) -> None:
+    def _flush(self, talk: _Talk, shortened: Mapping[str, str] = MappingProxyType({})) -> None:
         """Results join the conversation in call order, whatever the order in which they came."""
         results = tuple(talk.results[call] for call in talk.calls if call in talk.results)
         if results:
-            talk.messages.append(ToolMessage(results))
+            talk.messages.append(replace_texts(ToolMessage(results), shortened, images=True))
         talk.calls, talk.results = (), {}
 
     def _trim(self, talk: _Talk, event: Trimmed) -> None:
-        kept = talk.messages[event.upto :]
-        for index, message in enumerate(kept):
-            if event.thinned and isinstance(message, ToolMessage):
-                kept[index] = ToolMessage(tuple(_thin(result, event.thinned) for result in message.results))
+        trim = Trim(event.upto, event.summary, event.thinned)
+        request = talk.request if event.run else None
+        talk.messages, talk.request = compacted(talk.messages, trim, request, event.request)
         talk.summary = bool(event.summary)
-        talk.messages = [NoteMessage(event.summary), *kept] if event.summary else kept
 
     def _answer(self, talk: _Talk, event: ModelAnswered) -> Exchange:
         start = tail(talk.messages)
@@ -199,12 +211,6 @@ class Recorder:
             hint = "Give another file to record to."
             message = f"Cannot write the cassette {self._path}: {error.strerror}."
             raise UsageError(message, code=E_FAILED, hint=hint) from None
-
-
-def _thin(result: ToolResult, thinned: dict[str, str]) -> ToolResult:
-    if result.call_id not in thinned:
-        return result
-    return msgspec.structs.replace(result, parts=(Text(thinned[result.call_id], f"tool:{result.name}"),))
 
 
 def record(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -12,6 +11,7 @@ import attrs
 import msgspec
 from hilum.errors import ModelError
 from hilum.messages import (
+    NOTE_TAG,
     AssistantMessage,
     Message,
     NoteMessage,
@@ -21,6 +21,7 @@ from hilum.messages import (
     ToolMessage,
     ToolResult,
     UserMessage,
+    unescape_notes,
 )  # fmt: skip
 
 from hilum_replay.cassette import Sent, digest
@@ -219,9 +220,9 @@ def _messages(kind: str, things: Sequence[Any], names: Mapping[str, str]) -> lis
 
 
 def _user(text: str) -> Sent:
-    if text.startswith("<note>\n") and text.endswith("\n</note>"):
-        inner = text[len("<note>\n") : -len("\n</note>")]
-        return Sent("note", re.sub(r"(?i)<\\(?=\s*/\s*note\b)", "<", inner))
+    opening, closing = f"<{NOTE_TAG}>\n", f"\n</{NOTE_TAG}>"
+    if text.startswith(opening) and text.endswith(closing):
+        return Sent("note", unescape_notes(text[len(opening) : -len(closing)]))
     return Sent("user", text)
 
 

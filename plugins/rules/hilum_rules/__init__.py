@@ -25,6 +25,8 @@ __all__ = [
     "open_session",
 ]  # fmt: skip
 
+# What the instance of a session implements: without it no call runs.
+gates = ("check_answer", "on_tool_call")
 # Where what is public stands.
 _HOMES = {"Rules": "half", "load_rules": "loading"} | dict.fromkeys(
     ("Bundle", "Enforce", "Mode", "Problem", "Rule", "RuleType", "RulesFile"), "rule"

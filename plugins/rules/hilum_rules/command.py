@@ -38,7 +38,11 @@ _PLAYS = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run ``hilum rules``; gives its exit code: 1 if a file that is checked has problems."""
+    """Show the rules that hold here, and which of them are enforced.
+
+    Returns:
+        The exit code: 1 if a file that is checked has problems.
+    """
     parser = Parser("hilum rules", ABOUT)
     parser.add_argument("action", nargs="?", default="list", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS))
     parser.add_argument("what", nargs="?", default="", metavar="N|FILE", help="for show: a number; for check: a file")

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import msgspec
-from hilum import Workspace
+from hilum import Workspace, environment, home_folder
 
 from hilum_rules.hidden import reveal
 from hilum_rules.rule import Problem
@@ -89,7 +89,7 @@ def in_one_line(name: str) -> str:
 def where(workspace: Path, config: Path) -> Where:
     """Find the places of a workspace. Blocks."""
     real = Path(os.path.realpath(workspace))
-    home = Path(os.path.realpath(os.environ.get("HOME") or Path.home()))
+    home = Path(os.path.realpath(home_folder()))
     return Where(real, _top(real, home), config, home)
 
 
@@ -129,7 +129,7 @@ class Looking:
         yield from self._tree(config / "rules", "claude-rules", (".md",), origin="user")
         if not homes:
             return
-        codex = Path(os.environ.get("CODEX_HOME") or home / ".codex")
+        codex = Path(environment().get("CODEX_HOME") or home / ".codex")
         yield from self._first(codex, origin="user")
         yield from self._plain(home / ".config" / "opencode", _AGENTS, "agents", origin="user")
         yield from self._plain(home / ".claude", _CLAUDE, "claude", origin="user")

@@ -30,10 +30,13 @@ class SearchSettings:
     """How long a search may take, how much it gives, and what does it."""
 
     timeout: float = setting(default=15.0, minimum=0.1, help="Seconds a search may take.")
-    limit: int = setting(default=50, minimum=1, help="Most matching lines of one search_files.")
-    path_limit: int = setting(default=100, minimum=1, help="Most paths of one glob_search.")
+    limit: int = setting(default=50, minimum=1, project="lower", help="Most matching lines of one search_files.")
+    path_limit: int = setting(default=100, minimum=1, project="lower", help="Most paths of one glob_search.")
     max_file_size: int = setting(
-        default=10_000_000, minimum=0, help="Bytes of a file above which it is searched only when named; 0 for any."
+        default=10_000_000,
+        minimum=0,
+        project="lower",
+        help="Bytes of a file above which it is searched only when named; 0 for any.",
     )
     engine: Literal["auto", "rg", "python"] = setting(
         default="auto", help="What searches: ripgrep where there is one, or Python."
@@ -48,7 +51,7 @@ class SearchSettings:
         return found
 
 
-@tool(risk="read", effect="pure")
+@tool(risk="read", effect="pure", reads="path")
 async def search_files(
     call: Call,
     pattern: str,
@@ -59,19 +62,16 @@ async def search_files(
     context: Annotated[int, msgspec.Meta(ge=0, le=20)] = 2,
     include_ignored: bool = False,
 ) -> Output:
-    """Search the content of files for a regular expression, or for a literal text, line by line.
-
-    Gives path, number and text of each matching line ("12:text") with the lines around it ("13-text"), in the order of
-    the paths. A pattern with \\n in it may match across lines. Files that .gitignore and similar files name are left out.
+    """Search the content of files. Shows matching lines ("12:text") and the lines around them ("13-text").
 
     Args:
-        pattern: Regular expression as in Python or ripgrep; with literal, the text itself.
-        path: Folder or file to search, relative to the workspace.
-        glob: Only files of this kind, for example *.py or tests/**/*.{ts,tsx}; with ! before it, all others.
-        literal: Take the pattern as plain text, with no special characters.
-        ignore_case: Take upper and lower case as the same.
-        context: Lines to show before and after each match.
-        include_ignored: Search files that ignore files name, too.
+        pattern: Regular expression (Python or ripgrep); \\n matches across lines.
+        path: Folder or file, relative to the workspace.
+        glob: Only these files: *.py, tests/**/*.{ts,tsx}; ! before it excludes them.
+        literal: The pattern is plain text.
+        ignore_case: Ignore case.
+        context: Lines around each match.
+        include_ignored: Also search what .gitignore excludes.
     """
     settings = call.session.settings(SearchSettings)
     wanted = _pattern(pattern, literal, ignore_case)

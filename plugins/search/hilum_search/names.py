@@ -24,16 +24,14 @@ FRESH = 2.0
 """Seconds for which a list of paths is used without making a new one."""
 
 
-@tool(risk="read", effect="pure")
+@tool(risk="read", effect="pure", reads="path")
 async def glob_search(call: Call, pattern: str, path: str = ".", include_ignored: bool = False) -> Output:
-    """Find files by name: give the paths that match a glob, those changed last first.
-
-    Files that .gitignore and similar files name are left out.
+    """Find files by name, most recently changed first.
 
     Args:
-        pattern: Glob, for example *.py (anywhere), src/**/*.ts, or **/test_*.{js,ts}.
-        path: Folder to look in, relative to the workspace; the glob is relative to it.
-        include_ignored: Find files that ignore files name, too.
+        pattern: Glob: *.py (anywhere), src/**/*.ts, **/test_*.{js,ts}.
+        path: Folder that the glob is relative to.
+        include_ignored: Also find what .gitignore excludes.
     """
     settings = call.session.settings(SearchSettings)
     if not pattern.strip():

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import attrs
 
-from hilum_settings.declare import Info, members
+from hilum_settings.declare import Info, members, required
 from hilum_settings.errors import DeclarationError, SettingsError
-from hilum_settings.sources import FILE, Raw, Source, environment, file, single
+from hilum_settings.sources import FILE, Raw, Source, environment, file, single, split_key, split_pair
 
 T = TypeVar("T")
 
@@ -35,10 +35,22 @@ class Settings:
     Attributes:
         explained: Every effective value with its source, in the order of declaration.
         problems: What was wrong, where ``load`` does not raise.
+        ignored: What a project's file says and may not, a sentence each: it does not count.
     """
 
-    def __init__(self, explained: list[Explained], problems: list[str], sections: dict[str, Any], app: App) -> None:
-        self.explained, self.problems, self._sections, self._app = explained, problems, sections, app
+    def __init__(
+        self,
+        explained: list[Explained],
+        problems: list[str],
+        sections: dict[str, Any],
+        app: App,
+        ignored: Sequence[str] = (),
+    ) -> None:
+        self.explained = explained
+        self.problems = problems
+        self.ignored = tuple(ignored)
+        self._sections = sections
+        self._app = app
 
     def get(self, kind: type[T]) -> T:
         """Give a section by its class.
@@ -82,9 +94,16 @@ class App(NamedTuple):
         """The user's data: variable ``…_DATA``, else ``$XDG_DATA_HOME/NAME``, else ``~/.local/share/NAME``."""
         return self._folder("DATA", ".local/share", environ)
 
+    def cache_folder(self, environ: Mapping[str, str] = os.environ) -> Path:
+        """What can be made again: variable ``…_CACHE``, else ``$XDG_CACHE_HOME/NAME``, else ``~/.cache/NAME``."""
+        return self._folder("CACHE", ".cache", environ)
+
     def _folder(self, what: str, home: str, environ: Mapping[str, str]) -> Path:
         if given := environ.get(self.prefix + what):
-            return Path(given).expanduser().absolute()
+            path = Path(given)
+            if path.parts[:1] == ("~",) and environ.get("HOME"):
+                path = Path(environ["HOME"], *path.parts[1:])
+            return path.expanduser().absolute()
         base = environ.get(f"XDG_{what}_HOME", "")
         return (Path(base) if os.path.isabs(base) else Path(environ.get("HOME") or Path.home()) / home) / self.name
 
@@ -92,12 +111,17 @@ class App(NamedTuple):
         """Split ``key=value`` of the command line for ``load(overrides=…)``.
 
         Raises:
-            SettingsError: There is no ``=``, or nothing before it.
+            SettingsError: There is no ``=``, nothing before it, or a key with wrong quotes.
         """
-        key, _, value = text.partition("=")
-        if not key.strip() or "=" not in text:
+        key, value = split_pair(text)
+        if not key:
             raise self.error([f"command line: {text!r} is not of the form key=value, as in shell.timeout=5"])
-        return key.strip(), Raw(value.strip())
+        try:
+            split_key(key)
+        except ValueError as error:
+            example = 'a name with a dot is quoted, as in roles."openai/gpt-4.1"=…'
+            raise self.error([f"command line: {key!r} is no key: {error}; {example}"]) from None
+        return key, Raw(value)
 
     def load(
         self,
@@ -135,7 +159,12 @@ class App(NamedTuple):
         sources += file(workspace / f".{self.name}" / FILE, True, problems) if workspace else ()
         sources += environment(self.prefix, root, environ, known, problems)
         sources += [single("command line", key, value) for key, value in (overrides or {}).items()]
-        tree, origin = _checked(sources, root, known, problems)
+        ignored: list[str] = []
+
+        def top_defaults() -> dict[str, Any]:
+            return attrs.asdict(by_name[""]()) if "" in by_name else {}
+
+        tree, origin = _checked(sources, root, known, problems, ignored, top_defaults)
         values, rows = {}, []
         for name, cls in by_name.items():
             given = tree.get(name, {}) if name else {key: tree[key] for key in top if key in tree}
@@ -143,11 +172,16 @@ class App(NamedTuple):
             rows += explained
         if problems and strict:
             raise self.error(problems, hint=self.hint)
-        return Settings(rows, problems, values, self)
+        return Settings(rows, problems, values, self, ignored)
 
 
 def _checked(
-    sources: Iterable[Source], root: dict[str, Any], known: Collection[str] | None, problems: list[str]
+    sources: Iterable[Source],
+    root: dict[str, Any],
+    known: Collection[str] | None,
+    problems: list[str],
+    ignored: list[str],
+    defaults: Callable[[], dict[str, Any]],
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Give what the sources say together, as far as it is right, and by dotted key which of them said it."""
     from hilum_settings.reader import Reader  # not needed to declare settings, which is what most do at start
@@ -155,11 +189,32 @@ def _checked(
     tree: dict[str, Any] = {}
     origin: dict[str, str] = {}
     for source in sources:
-        reader = Reader(source.kind + source.name, problems, {}, source.project)
+        before = _leaves(_merge(defaults() | _defaults(root), tree)) if source.project and source.data else {}
+        reader = Reader(source.kind + source.name, problems, {}, project=source.project, before=before, ignored=ignored)
         data = {n: v for n, v in source.data.items() if n in root or (known is not None and n not in known)}
         tree = _merge(tree, reader.read((root, Info()), data))
         origin |= dict.fromkeys(reader.leaves, source.name)
     return tree, origin
+
+
+def _defaults(root: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the default values of all settings, sections as tables."""
+    found: dict[str, Any] = {}
+    for name, (kind, _) in root.items():
+        if attrs.has(kind) and not required(kind):
+            found[name] = attrs.asdict(kind())
+    return found
+
+
+def _leaves(tree: Mapping[str, Any], key: str = "") -> dict[str, Any]:
+    """Return the values of a tree by dotted key; a table counts itself, too."""
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        at = f"{key}.{name}" if key else name
+        found[at] = value
+        if isinstance(value, Mapping):
+            found |= _leaves(value, at)
+    return found
 
 
 def _settled(

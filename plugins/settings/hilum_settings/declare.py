@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, TypeVar, Union, dataclass_transform, get_args, get_origin
+from typing import Any, Literal, NamedTuple, TypeVar, Union, dataclass_transform, get_args, get_origin
 
 import attrs
 
 from hilum_settings.errors import DeclarationError
 
 T = TypeVar("T")
+Project = bool | Literal["lower", "higher", "user"]
+"""What a project's file may do with a setting; see ``setting``."""
 _INFO = "hilum_settings"
 
 
@@ -18,7 +20,7 @@ class Info(NamedTuple):
     """What ``setting`` says beside name, type and default; for a nested table it holds for everything in it."""
 
     help: str = ""
-    project: bool = True
+    project: Project = True
     secret: bool = False
     minimum: float | None = None
 
@@ -32,7 +34,7 @@ def setting(
     *,
     factory: Callable[[], Any] | None = None,
     help: str,
-    project: bool = True,
+    project: Project = True,
     secret: bool = False,
     minimum: float | None = None,
 ) -> Any:
@@ -45,7 +47,10 @@ def setting(
         default: Value without any source. With neither this nor ``factory`` it is required.
         factory: Makes the default, for lists, tables and nested classes.
         help: One sentence that says what it does, with the unit.
-        project: Whether a project's file may set it; say no for whatever widens what the program may do.
+        project: What a project's file may do with it. ``True``: set it. ``"lower"`` and ``"higher"``: only lower, or raise,
+            what the user has (no value is no limit, ``false`` is below ``true``); for what costs money or time. ``"user"``:
+            nothing; what it says is ignored, and reported. ``False``: nothing; its attempt is a mistake, as for whatever
+            widens what the program may do.
         secret: Whether it is a key or token: never shown, and never taken from a project's file.
         minimum: The smallest number it may be.
     """
@@ -123,6 +128,8 @@ def members(kind: Any, names: Iterable[str], info: Info) -> Members | None:
     found = {}
     for field in attrs.fields(attrs.resolve_types(kind)):
         own = field.metadata.get(_INFO, Info())
-        own = own._replace(project=own.project and info.project, secret=own.secret or info.secret)
+        own = own._replace(
+            project=own.project if info.project is True else info.project, secret=own.secret or info.secret
+        )
         found[field.name] = field.type, own
     return found

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import reprlib
 from collections.abc import Mapping
-from types import NoneType
+from math import inf
+from types import MappingProxyType, NoneType
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import attrs
@@ -33,6 +35,22 @@ def _expected(kind: Any, info: Info) -> str:
     return _EXPECTED.get(kind, "a table") + ("" if info.minimum is None else f" of at least {info.minimum:g}")
 
 
+def _limit(value: Any) -> float:
+    """Return a value for comparing limits; no value is no limit."""
+    return inf if value is None else float(value)
+
+
+def _written(value: Any) -> str:
+    """Return a value as TOML writes it, near enough to be copied."""
+    if isinstance(value, str | bool | int | float):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name} = {_written(inner)}" for name, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    return str(value)
+
+
 class Reader(NamedTuple):
     """Reads plain data as settings: gives what is right in it, and says what is wrong.
 
@@ -41,6 +59,8 @@ class Reader(NamedTuple):
         problems: Takes what is wrong, one line for each place.
         leaves: Takes the right single values by dotted key.
         project: Whether it is a project's file.
+        before: Of a project's file: what holds without it, by dotted key. ``None`` within a list, which counts as a whole.
+        ignored: Takes what a project's file says and may not, one sentence for each.
         whole: Whether this is what all sources say together, ready to make the classes of.
     """
 
@@ -49,6 +69,8 @@ class Reader(NamedTuple):
     leaves: dict[str, tuple[Any, Info]]
     project: bool = False
     whole: bool = False
+    before: Mapping[str, Any] | None = MappingProxyType({})
+    ignored: list[str] | None = None
 
     def read(self, declared: Member, value: Any, key: str = "") -> Any:
         """Give what is right in a value; ``NOTHING`` if there is nothing."""
@@ -59,12 +81,12 @@ class Reader(NamedTuple):
         known = members(kind, value, info) if isinstance(value, Mapping) else None
         if known and value:
             return self._table(kind, value, key, known)
-        if self.project and (info.secret or not info.project):
+        if self.project and (info.secret or info.project is False):
             return self._wrong(key, "only the user may set this, in a file of their own and not in a project")
         if known is not None:
             value = self._table(kind, value, key, known)
         elif get_origin(kind) is list and isinstance(value, list):
-            within = self._replace(leaves={})
+            within = self._replace(leaves={}, ignored=None, before=None)
             value = [within.read((get_args(kind)[0], info), each, f"{key}[{n}]") for n, each in enumerate(value)]
             if any(each is attrs.NOTHING for each in value):
                 return attrs.NOTHING
@@ -72,6 +94,8 @@ class Reader(NamedTuple):
         elif not _fits(kind, value, info):
             found = "a value that is not shown" if info.secret else reprlib.repr(value)
             return self._wrong(key, f"found {found}, expected {_expected(kind, info)}")
+        if self.project and info.project is not True and not self._narrows(key, value, info):
+            return attrs.NOTHING
         self.leaves[key] = value, info
         return float(value) if kind is float else value
 
@@ -90,6 +114,27 @@ class Reader(NamedTuple):
         for name in missing:
             self._wrong(f"{key}.{name}", f"missing, expected {_expected(*known[name])}")
         return attrs.NOTHING if missing else kind(**right)
+
+    def _narrows(self, key: str, value: Any, info: Info) -> bool:
+        """Return whether a project's value only narrows the user's; note it where not."""
+        if self.before is None:
+            return True
+        own = self.before.get(key)
+        if value == own:
+            return True
+        if info.project == "user":
+            limit = "only the user chooses this"
+        else:
+            lower = info.project == "lower"
+            one, other = _limit(value), _limit(own)
+            if one < other if lower else one > other:
+                return True
+            shown = "not set" if own is None else _written(own)
+            limit = f"a project may only {'lower' if lower else 'raise'} it, and without the project it is {shown}"
+        if self.ignored is not None:
+            take = f"To use it all the same, put `{key} = {_written(value)}` into your own settings file"
+            self.ignored.append(f"{self.where}: {key} = {_written(value)} is ignored: {limit}. {take}.")
+        return False
 
     def _wrong(self, key: str, what: str) -> Any:
         self.problems.append(f"{self.where}: {key}: {what}")

@@ -45,9 +45,43 @@ class Source(NamedTuple):
     project: bool = False
 
 
+def split_key(key: str) -> list[str]:
+    """Return the parts of a dotted key. A part with a dot in it is quoted, as in TOML: ``roles."openai/gpt-4.1"``.
+
+    Raises:
+        ValueError: The quotes are wrong.
+    """
+    if '"' not in key and "'" not in key:
+        return [part.strip() for part in key.split(".")]
+    import tomllib  # only where there is a quote
+
+    try:
+        table: Any = tomllib.loads(f"{key} = 0")
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(str(error)) from None
+    parts = []
+    while isinstance(table, dict):
+        if len(table) != 1:
+            raise ValueError("it is more than one key")
+        ((part, table),) = table.items()
+        parts.append(part)
+    return parts
+
+
+def split_pair(text: str) -> tuple[str, str]:
+    """Split ``key=value`` at the first ``=`` that is not in quotes; the key is empty where there is none."""
+    quote = ""
+    for index, char in enumerate(text):
+        if char == "=" and not quote:
+            return text[:index].strip(), text[index + 1 :].strip()
+        if char in "\"'" and quote in ("", char):
+            quote = "" if quote else char
+    return "", text
+
+
 def single(name: str, key: str, value: object, kind: str = "") -> Source:
-    """Give the source that says one thing, by dotted key."""
-    for part in reversed(key.split(".")):
+    """Return the source that says one thing, by dotted key."""
+    for part in reversed(split_key(key)):
         value = {part: value}
     return Source(name, value, kind)  # type: ignore[arg-type]
 

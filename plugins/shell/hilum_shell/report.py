@@ -15,21 +15,45 @@ LEFT = (
 )
 
 
-def finished(service: Service, text: str, data: dict[str, Any]) -> Output:
+def kept(service: Service, *, beyond: bool) -> str:
+    """Tell that what a command left running goes on as a service.
+
+    Args:
+        service: The service.
+        beyond: Whether it goes on when the run has ended.
+    """
+    name = service.id
+    return (
+        f"[What it left running in the background goes on as {name}: read_service({name!r}) gives what it prints, stop_service"
+        f" ends it. {lifetime(beyond=beyond)}]"
+    )
+
+
+def lifetime(*, beyond: bool) -> str:
+    """Tell how long a service lives at most: what the agent tells the user must be true."""
+    if beyond:
+        return "It goes on when your work is done, until the user ends hilum."
+    return "It ends with this session: tell the user so if you name its address."
+
+
+def finished(service: Service, text: str, data: dict[str, Any], is_answer: bool, note: str = "") -> Output:
     """Tell of the end of a command in the foreground.
 
     Args:
         service: The command.
         text: Its output, as ``written`` gives it.
         data: Plain data for faces, to be completed.
+        is_answer: Whether its exit code answers a question, as that of ``grep`` does, and is no failure.
+        note: What became of what it left running.
     """
     assert service.code is not None
     data |= {"exit_code": service.code, "seconds": round(service.seconds, 3)}
     how = ending(service.code)
     text = f"{how[0].upper()}{how[1:]} after {service.seconds:.1f} s\n{text}"
-    return Output(
-        f"{text}\n{LEFT}" if service.left else text, data=data, code=errors.E_CMD_FAIL if service.code else ""
-    )
+    note = note or (LEFT if service.left else "")
+    if note:
+        text = f"{text}\n{note}"
+    return Output(text, data=data, code="" if is_answer or not service.code else errors.E_CMD_FAIL)
 
 
 def late(limit: float, most: float, text: str) -> str:
@@ -111,7 +135,7 @@ def read(service: Service, agent: str, start: int, limit: int, *, paged: bool = 
         lines.append(text.rstrip("\n") or ("[nothing new]" if spool.end else "[no output]"))
     if end < spool.end:
         lines.append(f"[there is more: offset={end}]")
-    if service.left:
+    if service.left and not service.remains:
         lines.append(LEFT)
     service.cursors[agent] = max(end, service.cursors.get(agent, 0))
     state = {"service": service.id, "state": service.state, "exit_code": service.code}

@@ -36,6 +36,8 @@ class Service:
         failure: Why its end is not known: what watched over it was killed.
         left: Whether it exited and left something running, which was ended.
         late: Whether it was ended because its time was over.
+        remains: Whether it exited and left something running, which goes on.
+        exited: Set when the command itself has exited; what it left may still run.
         over: Set when nothing of it is left.
         knowing: Names of the agents that were told of it, and not yet of its end.
         told: Names of the agents that were told whether it failed.
@@ -56,6 +58,8 @@ class Service:
     failure: HilumError | None = None
     left: bool = False
     late: bool = False
+    remains: bool = False
+    exited: trio.Event = attrs.Factory(trio.Event)
     over: trio.Event = attrs.Factory(trio.Event)
     knowing: set[str] = attrs.Factory(set)
     told: set[str] = attrs.Factory(set)
@@ -81,15 +85,22 @@ class Service:
                     if stream is not None:
                         nursery.start_soon(self._pump, name, stream)
                 try:
-                    self.code = await self._process.wait()
+                    self.code = await self._process.wait_exit()
+                    self.seconds = trio.current_time() - self.began
+                    if self._process.remains:
+                        self.remains = True
+                        self.exited.set()
+                        await self._process.wait()
                 except HilumError as error:
                     self.failure = error
                 self.left = self._process.left
-                self.seconds = trio.current_time() - self.began
+                if not self.remains:
+                    self.seconds = trio.current_time() - self.began
                 # Nobody is left to write, unless a descriptor was given away to a process from elsewhere.
                 nursery.cancel_scope.deadline = trio.current_time() + DRAIN
         finally:
             self.state = "stopped" if self.reason else "exited"
+            self.exited.set()
             self.over.set()
             self._news.set()
 
@@ -149,6 +160,9 @@ class Service:
         now = trio.current_time()
         if self.state == "lost":
             return "gone: it ended with hilum, when this session was closed or cut off. Start it again if it is needed"
+        if self.state == "running" and self.remains:
+            how = "" if self.code is None else f" ({ending(self.code)})"
+            return f"its command has ended{how}; what that started runs on, quiet for {now - self.heard:.0f} s"
         if self.state == "running":
             return f"running for {now - self.began:.0f} s, quiet for {now - self.heard:.0f} s"
         if self.failure is not None:

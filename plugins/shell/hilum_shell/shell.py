@@ -11,9 +11,9 @@ from typing import Any
 
 import attrs
 import trio
-from hilum import Agent, Call, Output, Tool, ToolError, errors, hookimpl, tool
+from hilum import EVERYTHING, Agent, Call, Output, Tool, ToolError, errors, hookimpl, tool
 
-from hilum_shell import report
+from hilum_shell import programs, report
 from hilum_shell.output import Finder, Kept, Spool
 from hilum_shell.service import Service
 from hilum_shell.services import GRACE, Services
@@ -28,6 +28,8 @@ ENVIRONMENT = {
     "DEBIAN_FRONTEND": "noninteractive",
     "PYTHONUNBUFFERED": "1",
 }
+IN_BACKGROUND = {"HILUM_BACKGROUND": "1"}
+"""Tells the sandbox that a command may run for long: it cannot write to the Git folder."""
 SLACK = 15.0
 """Seconds the kernel waits longer than a tool, so that the output so far gets back to the model."""
 PATIENCE = 30.0
@@ -38,6 +40,15 @@ FAREWELL = 2.0
 """Seconds that ``stop_service`` gives a command to go by itself."""
 PAUSE = 0.3
 """Seconds of silence after which an answer to what was typed counts as whole."""
+
+
+SERVICE = "service {service}"
+"""Calls of one answer that use one service act in their order."""
+
+
+def _reads_everything(arguments: dict[str, Any]) -> list[str]:
+    """Say what a command reads: it may use any file, so it waits for the changes before it, and those after wait for it."""
+    return [EVERYTHING]
 
 
 class Shell(Services):
@@ -53,17 +64,23 @@ class Shell(Services):
         def wait(arguments: dict[str, Any]) -> float:
             return self._patience(arguments["timeout"], PATIENCE) + SLACK
 
-        return (
-            attrs.evolve(self.run_terminal_cmd, timeout=run),
+        def without_services(agent: Agent) -> bool:
+            return not self.all()
+
+        of_services = (
             attrs.evolve(self.read_service, timeout=wait),
             attrs.evolve(self.write_service, timeout=wait),
             self.list_services,
             self.stop_service,
         )
+        return (
+            attrs.evolve(self.run_terminal_cmd, timeout=run),
+            *(attrs.evolve(each, deferred=without_services) for each in of_services),
+        )
 
     # --- running --------------------------------------------------------------------------------------------------------
 
-    @tool(risk="execute", effect="once")
+    @tool(risk="execute", effect="once", reads=_reads_everything, aim=programs.aim)
     async def run_terminal_cmd(
         self,
         call: Call,
@@ -72,19 +89,15 @@ class Shell(Services):
         timeout: float | None = None,
         background: bool = False,
     ) -> Output:
-        """Run a command in a shell. There is nobody to type: it gets no terminal, and no input unless it is in the background.
+        """Run a command in a fresh shell, without a terminal or input. Returns exit code and output; long output is cut.
 
-        Each command starts in a fresh shell. The answer begins with the exit code; then come standard output and standard
-        error, long output without its middle. What a command leaves behind is ended with it, so "&", nohup and setsid do
-        not start servers: with background=true a server or watcher goes on as a service, which read_service, write_service
-        and stop_service work with. A command that is late and for which no timeout was named goes on as a service, too; the
-        answer says so.
+        Start servers and watchers with background=true, not with "&", nohup or setsid: they become services.
 
         Args:
-            command: The command line, for bash (PowerShell on Windows).
-            working_directory: Folder to run in, relative to the workspace.
-            timeout: Seconds after which it is ended, at most 3600. Name it for what takes long and must be waited for.
-            background: Answer at once and leave it running.
+            command: The command line for bash (PowerShell on Windows).
+            working_directory: Folder to run it in, relative to the workspace.
+            timeout: Seconds, at most 3600. Without one, a slow command becomes a service.
+            background: Return at once and leave it running as a service.
         """
         if "\0" in command or not command.strip():
             raise ToolError("This is no command.", code=errors.E_BAD_ARGS, hint="Give a command line.")
@@ -97,8 +110,9 @@ class Shell(Services):
         if not background:
             service.kept = {name: Kept(self.settings.output_limit) for name in ("stdout", "stderr")}
             service.show = call.emit
+        env = ENVIRONMENT | (IN_BACKGROUND if background else {})
         opened = call.processes.open(
-            [*_shell(), command], cwd=folder, env=ENVIRONMENT, stdin=background, merge=background
+            [*_shell(), command], cwd=folder, env=env, stdin=background, merge=background, hold=True
         )
         try:
             await self.start(service, opened)
@@ -118,7 +132,7 @@ class Shell(Services):
         until = "until it is stopped" if limit is None else f"for {limit:g} s at most"
         said = (
             f"The command runs in the background as {service.id}, {until}. read_service gives its output and can wait for a"
-            " pattern in it; stop_service ends it.\n"
+            f" pattern in it; stop_service ends it. {report.lifetime(beyond=self.settings.keep_services)}\n"
         )
         return report.read(
             service, service.agent, 0, self.settings.output_limit, said="" if service.over.is_set() else said
@@ -128,11 +142,14 @@ class Shell(Services):
         """Wait for a command in the foreground, and tell what came of it: its end, that it goes on, or was ended late."""
         limit, may_move = self._limit(timeout), timeout is None and self.settings.when_late == "background"
         quiet = self.settings.quiet if may_move and self.settings.quiet and not self.full() else inf
-        while not service.over.is_set() and trio.current_time() < (
-            due := min(service.began + limit, service.heard + quiet)
-        ):
+        while not service.exited.is_set():
+            due = min(service.began + limit, service.heard + quiet)
+            if trio.current_time() >= due:
+                break
             with trio.move_on_at(due):
-                await service.over.wait()
+                await service.exited.wait()
+        if service.remains and not service.over.is_set() and service.failure is None:
+            return await self._keep(service)
         moves = may_move and not service.over.is_set() and not self.full()
         is_late = not service.over.is_set() and not moves
         if is_late:
@@ -151,7 +168,23 @@ class Shell(Services):
         if is_late:
             text = report.late(limit, self.settings.max_timeout, text)
             return Output(f"{self._too_many()} {text}" if may_move else text, data=data, code=errors.E_TIMEOUT)
-        return report.finished(service, text, data)
+        return report.finished(service, text, data, programs.is_answer(service.command, service.code or 0))
+
+    async def _keep(self, service: Service) -> Output:
+        """Make a service of what a command left running; end it where there are too many. Tell either."""
+        assert service.kept is not None
+        note = report.LEFT
+        if self.full():
+            await service.stop("there were too many services", GRACE)
+            note = f"{note}\n{self._too_many()}"
+        text, left_out = report.written(service.kept, self.settings.output_limit)
+        data: dict[str, Any] = {"left_out": left_out}
+        if not service.over.is_set():
+            self.adopt(service, None)
+            service.cursors[service.agent] = service.spool.end
+            data["service"] = service.id
+            note = report.kept(service, beyond=self.settings.keep_services)
+        return report.finished(service, text, data, programs.is_answer(service.command, service.code or 0), note)
 
     def _limit(self, timeout: float | None) -> float:
         return min(timeout if timeout and timeout > 0 else self.settings.timeout, self.settings.max_timeout)
@@ -166,7 +199,7 @@ class Shell(Services):
 
     @tool(risk="read", effect="pure")
     def list_services(self, call: Call) -> Output:
-        """List the commands in the background: id, command line, how they are, how much they have printed."""
+        """List the services: id, command line, state, size of their output."""
         lines, listed = [], []
         for service in self.all():
             lines.append(f"{service.title}: {service.describe()}; {service.spool.end:,} bytes of output")
@@ -176,18 +209,17 @@ class Shell(Services):
                 service.knowing.add(call.agent.name)
         return Output("\n".join(lines) or "There are no services.", data={"services": listed})
 
-    @tool(risk="read", effect="idempotent")
+    @tool(risk="read", effect="idempotent", queues=SERVICE)
     async def read_service(
         self, call: Call, service: str, wait_for: str = "", timeout: float | None = None, offset: int | None = None
     ) -> Output:
-        """Read what a command in the background has printed since you last read it, and how it is.
+        """Read what a service has printed since you last read it, and its state.
 
         Args:
-            service: Its id, for example s1.
-            wait_for: Regular expression to wait for in that output, matched within lines, for example "listening on"; what the
-                start printed counts.
-            timeout: Seconds to wait at most. With a pattern 30 if not given; without one, to wait for the command's end.
-            offset: Read from this byte of its output on instead, a page at a time.
+            service: Its id, such as s1.
+            wait_for: Regular expression to wait for in a line of its output, such as "listening on".
+            timeout: Seconds to wait: for the pattern (30 by default), or without one for its end.
+            offset: Read from this byte of its output instead.
         """
         found, agent = self.find(service, call.agent.name), call.agent.name
         said = ""
@@ -199,7 +231,7 @@ class Shell(Services):
                 await found.over.wait()
         return self._read(found, agent, said, offset)
 
-    @tool(risk="execute", effect="once")
+    @tool(risk="execute", effect="once", reads=_reads_everything, queues=SERVICE)
     async def write_service(
         self,
         call: Call,
@@ -210,15 +242,15 @@ class Shell(Services):
         wait_for: str = "",
         timeout: float | None = None,
     ) -> Output:
-        """Type into a command in the background, and read what it prints in answer.
+        """Type into a service and read what it prints in return.
 
         Args:
-            service: Its id, for example s1.
+            service: Its id, such as s1.
             text: What to type.
-            enter: Whether to end it with a line break.
-            end_input: Whether nothing more will be typed: the command sees the end of its input.
-            wait_for: Regular expression to wait for in the answer, for example a prompt.
-            timeout: Seconds to wait at most: for the pattern (30 if not given), or until the answer pauses (5).
+            enter: End it with a line break.
+            end_input: Close its input afterwards.
+            wait_for: Regular expression to wait for, such as a prompt.
+            timeout: Seconds to wait: for the pattern (30 by default), or until it pauses (5).
         """
         found, agent = self.find(service, call.agent.name), call.agent.name
         if not found.takes_input:
@@ -239,12 +271,12 @@ class Shell(Services):
             await _wait_for_pause(found, printed, patience)
         return self._read(found, agent, said)
 
-    @tool(risk="execute", effect="idempotent")
+    @tool(risk="execute", effect="idempotent", queues=SERVICE)
     async def stop_service(self, call: Call, service: str) -> Output:
-        """End a command in the background with everything it has started, and read the last of its output.
+        """Stop a service with all its child processes, and read the last of its output.
 
         Args:
-            service: Its id, for example s1.
+            service: Its id, such as s1.
         """
         found, agent = self.find(service, call.agent.name), call.agent.name
         await found.stop("it was asked to stop", FAREWELL)

@@ -13,7 +13,11 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Signature", "SignatureError", "read", "split_docstring"]
+__all__ = ["Signature", "SignatureError", "nesting", "read", "split_docstring"]
+
+MAX_UNQUOTED_DEPTH = 100
+# A string without an end reaches to the end of the text, as it does for a decoder; so the search stays linear.
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
 class SignatureError(Exception):
@@ -96,19 +100,75 @@ def read(
     (top,), types = msgspec.json.schema_components([struct])
     schema = types.pop(top["$ref"].removeprefix("#/$defs/"))
     del schema["title"]
-    return Signature(struct, schema | ({"$defs": types} if types else {}), inject)
+    if types:
+        schema["$defs"] = types
+    return Signature(struct, _shorten(schema), inject)
+
+
+# Defaults that say no more than that the parameter may be left out.
+_EMPTY_DEFAULTS: tuple[Any, ...] = (None, False, "", [], {})
+
+
+def _shorten(schema: Any) -> Any:
+    """Return a schema without what costs tokens in every request and tells a model nothing.
+
+    Titles repeat names. ``null`` as an alternative and empty defaults repeat that a parameter is optional, which follows
+    from ``required``. What a function accepts does not change: its struct decides that.
+    """
+    if isinstance(schema, list):
+        return [_shorten(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    shortened: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs"):
+            shortened[key] = {name: _shorten(item) for name, item in value.items()}
+        elif key == "title":
+            continue
+        elif key == "default":
+            if not any(value is empty or (value == empty and type(value) is type(empty)) for empty in _EMPTY_DEFAULTS):
+                shortened[key] = value
+        elif key == "enum":
+            shortened[key] = value
+        else:
+            shortened[key] = _shorten(value)
+    alternatives = shortened.get("anyOf", [])
+    some = [each for each in alternatives if each != {"type": "null"}]
+    if len(alternatives) == 2 and len(some) == 1:
+        del shortened["anyOf"]
+        shortened |= some[0]
+    return shortened
 
 
 def _unquote(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Parse arguments that a model wrote as JSON inside a string where a list or an object was expected."""
 
     def parse(value: Any) -> Any:
-        if isinstance(value, str) and value[:1] in ("[", "{"):
+        if isinstance(value, str) and value[:1] in ("[", "{") and nesting(value) <= MAX_UNQUOTED_DEPTH:
             with suppress(msgspec.DecodeError):
                 return msgspec.json.decode(value)
         return value
 
     return {key: parse(value) for key, value in raw.items()}
+
+
+def nesting(text: str) -> int:
+    """Return how deep lists and objects of a JSON text are nested, without decoding it: decoders recurse.
+
+    Text that is not valid JSON is measured up to where a decoder would stop at least.
+    """
+    opening = text.count("[") + text.count("{")
+    if opening <= MAX_UNQUOTED_DEPTH:
+        return opening  # an upper bound will do: it is below every limit
+    depth = deepest = 0
+    for match in _STRING_OR_BRACKET.finditer(text):
+        token = match[0]
+        if token in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token in "]}":
+            depth -= 1
+    return deepest
 
 
 def split_docstring(doc: str) -> tuple[str, dict[str, str]]:

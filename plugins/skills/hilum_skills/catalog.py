@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from hilum import UsageError, config_folder
+from hilum import UsageError, config_folder, home_folder
 
 from hilum_skills.chosen import Chosen, chosen_file, read_chosen
 from hilum_skills.clones import Clones
@@ -135,7 +135,7 @@ def sources(settings: SkillsSettings, chosen: Chosen, complaints: list[str]) -> 
 
 
 def _folders(workspace: Path | None) -> Iterator[tuple[str, Literal["project", "user", "source"], Found]]:
-    home = Path.home()
+    home = home_folder()
     if workspace is not None:
         for name in FOLDERS:
             if (workspace / name).resolve() != (home / name).resolve():

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import trio
-from hilum import HilumError
+from hilum import HilumError, cache_folder
 from hilum.errors import E_BUSY
 
 from hilum_skills.source import Source
@@ -33,14 +33,6 @@ if TYPE_CHECKING:
 
 _TEMPORARY = ".new-"
 _PATIENCE = 300.0
-
-
-def cache_folder() -> Path:
-    """The user's cache: variable ``HILUM_CACHE``, else ``$XDG_CACHE_HOME/hilum``, else ``~/.cache/hilum``."""
-    if given := os.environ.get("HILUM_CACHE"):
-        return Path(given).expanduser().absolute()
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "hilum"
 
 
 class Clone(msgspec.Struct, frozen=True):

@@ -44,7 +44,11 @@ Skills are instructions for special tasks. They come from git repositories, from
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run ``hilum skills``; gives its exit code: 1 where something failed or is not valid."""
+    """Add, list, switch, update, remove and check skills.
+
+    Returns:
+        The exit code: 1 where something failed or is not valid.
+    """
     parser = Parser("hilum skills", ABOUT)
     parser.add_argument(
         "action", nargs="?", default="list", choices=tuple(ACTIONS), metavar="ACTION", help=", ".join(ACTIONS)

@@ -17,6 +17,7 @@ from typing import NoReturn
 import attrs
 import trio
 from hilum import HilumError, UsageError
+from hilum import environment as kernel_environment
 from hilum.errors import E_CMD_FAIL, E_TIMEOUT
 from hilum_warden import Command, Completed, ProcessError, Warden
 
@@ -222,7 +223,7 @@ class Git:
 
     def _command(self, words: list[str], folder: Path, schemes: str) -> Command:
         options = [part for key, value in _OPTIONS.items() for part in ("-c", f"{key}={value}")]
-        return Command(("git", *options, *words), str(folder), environment(os.environ, schemes))
+        return Command(("git", *options, *words), str(folder), environment(kernel_environment(), schemes))
 
 
 def environment(given: Mapping[str, str], schemes: str) -> dict[str, str]:

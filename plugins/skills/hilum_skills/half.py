@@ -17,6 +17,7 @@ from hilum_skills.settings import SkillsSettings
 from hilum_skills.skill import Skill
 
 MOST_SHOWN = 10_000
+MAX_INSTRUCTIONS = 30_000  # characters of a skill's instructions at once; most are shorter than 20,000
 MOST_TOLD = 8
 
 
@@ -100,7 +101,7 @@ class Skills:
             name: Name of the skill.
             resource: A file of the skill, by the path that its instructions or its list of files give; empty for the
                 instructions.
-            start_line: With resource: the first line to read.
+            start_line: The first line to read, where a part was shown before.
         """
         await self.refresh()
         entry = self._on(name.strip())
@@ -111,6 +112,8 @@ class Skills:
         skill = entry.skill
         written, listed = await _written(skill)
         in_layers = skill.by_model and layers.whole(self.catalog, self._settings)
+        if len(written) > MAX_INSTRUCTIONS:
+            written = _part(written, start_line, f"The skill {skill.name}", MAX_INSTRUCTIONS)
         if in_layers or any(written in text for text in _texts(agent)):
             where = "in your instructions" if in_layers else "above"
             return f"The skill {skill.name} is already active: its instructions stand {where}." + (
@@ -205,17 +208,17 @@ async def _written(skill: Skill) -> tuple[str, str]:
     return layers.write(skill), layers.list_resources(await _resources(skill), skill)
 
 
-def _part(content: str, start: int, path: str) -> str:
+def _part(content: str, start: int, path: str, room: int = MOST_SHOWN) -> str:
     """The lines from one on that fit; what is left is told."""
     lines = content.split("\n")
     if content.endswith("\n"):
         lines.pop()
     shown: list[str] = []
-    room = MOST_SHOWN
+    limit = room
     for line in lines[start - 1 :]:
         if shown and room < len(line):
             break
-        shown.append(line[:MOST_SHOWN])
+        shown.append(line[:limit])
         room -= len(line) + 1
     if not shown:
         return f"{path} has {len(lines)} lines; there is no line {start}."

@@ -13,10 +13,14 @@ class SkillsSettings:
 
     inject: Literal["auto", "full", "index"] = setting(
         default="auto",
+        project="user",
         help="How skills stand in the prompt: whole (full), by name and description (index), whole while all fit (auto).",
     )
     budget: int = setting(
-        default=8_000, minimum=0, help="With auto: tokens that all skills together may take in the prompt."
+        default=8_000,
+        minimum=0,
+        project="lower",
+        help="With auto: tokens that all skills together may take in the prompt.",
     )
     sources: list[str] = setting(
         factory=list,
@@ -25,7 +29,9 @@ class SkillsSettings:
     )
     disabled: list[str] = setting(factory=list, project=False, help="Skills, by name, that are left out.")
     folders: bool = setting(
-        default=True, help="Look into .hilum/skills, .agents/skills and .claude/skills of the project and of the home."
+        default=True,
+        project="lower",
+        help="Look into .hilum/skills, .agents/skills and .claude/skills of the project and of the home.",
     )
     wait: float = setting(
         default=20.0,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hilum import StoreError, errors
 from hilum.events import AnyEvent
-from hilum.store import SessionInfo
+from hilum.store import SessionInfo, spell_folder
 
 from hilum_store.checkpoint import Checkpointer
 from hilum_store.database import FIELDS, SEQ_BITS, SEQ_MASK, Database, Durability, read_events, session_info
@@ -60,7 +60,7 @@ class Sessions:
 
     def list(self, workspace: str) -> Sequence[SessionInfo]:
         """Describe all sessions, or those of a workspace, last used first."""
-        where, values = ("WHERE workspace = ?", (workspace,)) if workspace else ("", ())
+        where, values = ("WHERE workspace = ?", (spell_folder(workspace),)) if workspace else ("", ())
         query = f"SELECT {FIELDS} FROM sessions {where} ORDER BY updated DESC, number DESC"
         with self._database.side() as side:
             rows = side.execute(query, values).fetchall()

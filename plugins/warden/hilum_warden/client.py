@@ -56,11 +56,13 @@ class Command:
         argv: Program and arguments; no shell is involved.
         cwd: Absolute path of the working directory; that of this process by default.
         env: The whole environment of the child; that of this process by default.
+        reports: Whether it is a sandbox that writes to descriptor 9 when its command has exited and left something running.
     """
 
     argv: tuple[str, ...]
     cwd: str = attrs.field(factory=os.getcwd)
     env: dict[str, str] = attrs.field(factory=lambda: dict(os.environ))
+    reports: bool = False
 
 
 class Completed(NamedTuple):
@@ -173,7 +175,7 @@ class Warden:
 
     @asynccontextmanager
     async def open(
-        self, command: Command, *, stdin: bool = False, merge: bool = False, grace: float = GRACE
+        self, command: Command, *, stdin: bool = False, merge: bool = False, grace: float = GRACE, hold: bool = False
     ) -> AsyncIterator[Process]:
         """Start a command and talk to it; leaving the block ends its whole tree.
 
@@ -182,6 +184,7 @@ class Warden:
             stdin: Whether the command gets a pipe to read from; otherwise its standard input is empty.
             merge: Whether standard error goes where standard output goes.
             grace: Seconds between SIGTERM and SIGKILL when the block is left.
+            hold: Whether what the command leaves running when it exits goes on, until it ends or is stopped. (Linux.)
 
         Raises:
             ProcessError: The command could not be started.
@@ -207,7 +210,7 @@ class Warden:
             finally:
                 for descriptor in given:
                     os.close(descriptor)
-            await process._begin(command)
+            await process._begin(command, hold)
             yield process
         finally:
             await process._finish(grace)
@@ -273,11 +276,33 @@ class Process:
             ProcessError: The warden or the keeper was killed from outside, and the command was ended with it.
         """
         async with self._lock:
+            while not self._end or self._end[0] in ("started", "left"):
+                self._end = await self._report()
+        return self._code()
+
+    async def wait_exit(self) -> int:
+        """Wait until the command has exited. Where ``hold`` was asked for, what it left may still run: see ``remains``.
+
+        Returns:
+            The exit code, as for ``wait``.
+
+        Raises:
+            ProcessError: As for ``wait``.
+        """
+        async with self._lock:
             while not self._end or self._end[0] == "started":
                 self._end = await self._report()
+        return self._code()
+
+    @property
+    def remains(self) -> bool:
+        """Whether the command has exited and something that it left still runs."""
+        return bool(self._end) and self._end[0] == "left"
+
+    def _code(self) -> int:
         if self._end[0] == "lost":
             raise self._error(_LOST, hint="Run it again if it is safe to repeat.")
-        self.left = self._end[2] == "1"
+        self.left = self._end[0] == "ended" and self._end[2] == "1"
         return int(self._end[1])
 
     async def stop(self, grace: float = GRACE) -> int:
@@ -295,17 +320,18 @@ class Process:
         try:
             if not self.pid:
                 self._channel.socket.shutdown(socket.SHUT_WR)  # the request is half sent, or not started yet
-            elif not self._end:
+            elif not self._end or self._end[0] == "left":
                 await self._channel.socket.send(b"%f\n" % max(grace, 0))
         except OSError:  # it has just ended
             pass
         return await self.wait()
 
-    async def _begin(self, command: Command) -> None:
+    async def _begin(self, command: Command, hold: bool) -> None:
         """Send the request, and wait until the command runs."""
         try:
             env = {os.fsencode(name): os.fsencode(value) for name, value in command.env.items()}
-            request = marshal.dumps(([os.fsencode(arg) for arg in command.argv], os.fsencode(command.cwd), env))
+            argv = [os.fsencode(arg) for arg in command.argv]
+            request = marshal.dumps((argv, os.fsencode(command.cwd), env, hold, command.reports))
         except UnicodeEncodeError:
             raise self._refused(command, EINVAL, "program") from None
         with suppress(trio.BrokenResourceError):  # the report says why

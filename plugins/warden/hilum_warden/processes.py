@@ -18,10 +18,23 @@ class Processes:
         warden: Holds them.
         wrap: What every command passes before it starts: it may change the command, or raise to refuse it.
         cwd: The working directory where a caller names none, and the one that relative ones are relative to.
+        environ: The environment that commands inherit.
+
+    Attributes:
+        alive: How many commands may be running, those that are just being started included.
+        live: The commands that were opened and have not ended, as they were started.
     """
 
-    def __init__(self, warden: Warden, wrap: Callable[[Command], Awaitable[Command]], cwd: str) -> None:
-        self._warden, self._wrap, self._cwd = warden, wrap, cwd
+    def __init__(
+        self,
+        warden: Warden,
+        wrap: Callable[[Command], Awaitable[Command]],
+        cwd: str,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._warden, self._wrap, self._cwd, self._environ = warden, wrap, cwd, environ
+        self.alive = 0
+        self.live: dict[Process, Command] = {}
 
     @property
     def contained(self) -> bool:
@@ -44,7 +57,7 @@ class Processes:
         Args:
             argv: Program and arguments; no shell is involved.
             cwd: Working directory; relative to ``cwd`` of this object.
-            env: Variables to add to the environment of this process.
+            env: Variables to add to the environment that commands inherit.
             input: What the command reads on standard input; without it, standard input is empty.
             on_output: Called with ``"stdout"`` or ``"stderr"`` and each chunk as it comes.
             limit: Bytes to keep of each stream: its head and its tail.
@@ -53,8 +66,12 @@ class Processes:
         Raises:
             ProcessError: The command could not be started, or its keeper was killed. What ``wrap`` raises comes as it is.
         """
-        command = await self._wrapped(argv, cwd, env)
-        return await self._warden.run(command, input=input, on_output=on_output, limit=limit, grace=grace)
+        self.alive += 1  # before it passes `wrap`, which may ask
+        try:
+            command = await self._wrapped(argv, cwd, env)
+            return await self._warden.run(command, input=input, on_output=on_output, limit=limit, grace=grace)
+        finally:
+            self.alive -= 1
 
     @asynccontextmanager
     async def open(
@@ -66,26 +83,36 @@ class Processes:
         stdin: bool = False,
         merge: bool = False,
         grace: float = GRACE,
+        hold: bool = False,
     ) -> AsyncIterator[Process]:
         """Start a command and talk to it; leaving the block ends its whole tree.
 
         Args:
             argv: Program and arguments; no shell is involved.
             cwd: Working directory; relative to ``cwd`` of this object.
-            env: Variables to add to the environment of this process.
+            env: Variables to add to the environment that commands inherit.
             stdin: Whether the command gets a pipe to read from; otherwise its standard input is empty.
             merge: Whether standard error goes where standard output goes.
             grace: Seconds between SIGTERM and SIGKILL when the block is left.
+            hold: Whether what the command leaves running when it exits goes on, until it ends or is stopped. (Linux.)
 
         Raises:
             ProcessError: The command could not be started. What ``wrap`` raises comes as it is.
         """
-        command = await self._wrapped(argv, cwd, env)
-        async with self._warden.open(command, stdin=stdin, merge=merge, grace=grace) as process:
-            yield process
+        self.alive += 1
+        try:
+            command = await self._wrapped(argv, cwd, env)
+            async with self._warden.open(command, stdin=stdin, merge=merge, grace=grace, hold=hold) as process:
+                self.live[process] = command
+                try:
+                    yield process
+                finally:
+                    del self.live[process]
+        finally:
+            self.alive -= 1
 
     async def _wrapped(self, argv: Sequence[str], cwd: str | Path | None, env: Mapping[str, str] | None) -> Command:
         if not argv:
             raise self._warden.error("There is no command to run.", hint="Name a program.")
         folder = os.path.join(self._cwd, cwd) if cwd else self._cwd
-        return await self._wrap(Command(tuple(argv), folder, {**os.environ, **(env or {})}))
+        return await self._wrap(Command(tuple(argv), folder, {**self._environ, **(env or {})}))

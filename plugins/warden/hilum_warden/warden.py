@@ -8,14 +8,15 @@
 For each command the owner sends one byte, and with it the descriptors of a channel and of the command's stdio. An idle
 keeper takes them, reads the request from the channel, starts the command in a session of its own, and writes::
 
-    started PID      or      failed ERRNO folder|program      then      ended CODE LEFT
+    started PID      or      failed ERRNO folder|program      then      left CODE, if it may      then      ended CODE LEFT
 
-CODE is below zero for a signal; LEFT is 1 if the command exited and left something that had to be ended, else 0. In between
+CODE is below zero for a signal; LEFT is 1 if the command exited and left something that had to be ended, else 0. ``left`` comes
+where the owner lets what a command leaves go on: the command has exited, and something of it still runs. In between
 the owner may write a time in seconds: ask the command to go with SIGTERM, and end the tree after that time. Warden and
 keepers are subreapers: a process that outlives its parent becomes their child, and neither ``setsid`` nor a double fork
 changes that.
 
-- The command exits: what it left gets ``LINGER`` to finish by itself, and is then ended.
+- The command exits: what it left gets ``LINGER`` to finish by itself, and is then ended, or reported as ``left``.
 - The channel ends: nobody wants the command any more; its tree is ended.
 - The warden dies: each keeper's lifeline ends, and with it the keeper's tree.
 - A keeper dies: its tree becomes the warden's children, and is ended.
@@ -40,7 +41,8 @@ TYPE_CHECKING = False  # typing takes long, too
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    Request = tuple[list[bytes], bytes, Mapping[bytes, bytes]]  # arguments, working directory, environment
+    # Arguments, working directory, environment; whether what it leaves goes on; whether it is a sandbox that reports that.
+    Request = tuple[list[bytes], bytes, Mapping[bytes, bytes], bool, bool]
 
 LINGER = 0.1
 """Seconds for what an exited command left behind: a ``tee`` may still have to write."""
@@ -50,6 +52,8 @@ GIVE_UP = 4.0
 """Seconds after which a tree that cannot be killed (another user's, or stuck in the system) is left to itself."""
 SEATS = 3
 """Keepers that wait for another command when theirs has ended; those beyond end with it."""
+NOTICE = 9
+"""The descriptor on which a sandbox writes the exit code of its command when that has exited and left something running."""
 FAREWELL = 2.0
 """Seconds that ``hilum-warden`` gives its command to go by itself when it is told to stop."""
 
@@ -182,7 +186,7 @@ def fork(body: Callable[[], int]) -> int:
         os._exit(code)
 
 
-def start(stdio: Sequence[int], argv: list[bytes], cwd: bytes, env: Mapping[bytes, bytes]) -> int:
+def start(stdio: Sequence[int], argv: list[bytes], cwd: bytes, env: Mapping[bytes, bytes], notice: int = -1) -> int:
     """Start the command in a session of its own, with default signals. All other descriptors close by themselves."""
     os.chdir(cwd)
     try:
@@ -191,6 +195,8 @@ def start(stdio: Sequence[int], argv: list[bytes], cwd: bytes, env: Mapping[byte
         else:
             os.unsetenv(b"PATH")
         actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)]
+        if notice >= 0:
+            actions.append((os.POSIX_SPAWN_DUP2, notice, NOTICE))
         default = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
         return os.posix_spawnp(argv[0], argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=default)
     finally:
@@ -213,32 +219,72 @@ def hear(channel: int) -> bytes:
         return b""
 
 
-def keep(channel: int, lifelines: Sequence[int], wake: int, main: int) -> int:
-    """Be the keeper of a command that runs: end everything that came of it; give its code as a shell would."""
+def end_children(number: int) -> None:
+    """Send a signal to the children of this process, each with its group: what a command left that has exited."""
+    for pid in children():
+        try:
+            kill_group(os.getpgid(pid), number)
+            os.kill(pid, number)
+        except OSError:
+            pass
+
+
+def keep(channel: int, lifelines: Sequence[int], wake: int, main: int, notice: int = -1, *, hold: bool = False) -> int:
+    """Be the keeper of a command that runs: end everything that came of it.
+
+    Args:
+        channel: Connection to the owner.
+        lifelines: Descriptors that end when nobody wants the command any more.
+        wake: Descriptor that tells of signals.
+        main: Process id of the command.
+        notice: Where a sandbox reports that the command inside it has exited and left something running; -1 for none.
+        hold: Whether what an exited command left may go on until the owner asks for its end.
+
+    Returns:
+        The command's exit code, as a shell would give it.
+    """
     poll = watch(channel, wake, *lifelines)
+    if notice >= 0:
+        poll.register(notice, select.POLLIN)
     code, lost, kill_at = -signal.SIGKILL, False, float("inf")
     running, by_itself, swept = True, False, False
+    report_at = float("inf")
     while True:
         codes, left = reap()
         now = time.monotonic()
         if main in codes:
             by_itself = kill_at == float("inf")
-            code, running, kill_at = codes[main], False, min(kill_at, now + LINGER)
+            code, running = codes[main], False
+            if hold and contained():
+                report_at = now + LINGER
+            else:
+                kill_at = min(kill_at, now + LINGER)
             if not contained():
                 kill_group(main)
         if not left or now > kill_at + GIVE_UP:
             break
+        if now >= report_at:
+            report_at = float("inf")
+            if kill_at == float("inf"):
+                tell(channel, f"left {code}")
         if now >= kill_at:
             if running:
                 kill_group(main)
             swept |= kill_children() and by_itself
-        for fd, _ in poll.poll(1000 * (ROUND if now >= kill_at else min(kill_at - now, 1e6))):
+        until = min(kill_at, report_at)
+        for fd, _ in poll.poll(1000 * (ROUND if now >= kill_at else min(max(until - now, 0), 1e6))):
             if fd == wake:
                 os.read(wake, 4096)
+            elif fd == notice:
+                poll.unregister(fd)
+                if said := hear(fd):
+                    tell(channel, f"left {int(said)}")
             elif fd == channel and (said := hear(channel)):
                 kill_at = min(kill_at, time.monotonic() + float(said.split()[-1]))
                 if running:
                     kill_group(main, signal.SIGTERM)
+                else:
+                    end_children(signal.SIGTERM)
             else:
                 poll.unregister(fd)
                 kill_at, lost = now, lost or fd != channel
@@ -251,18 +297,24 @@ def keep(channel: int, lifelines: Sequence[int], wake: int, main: int) -> int:
 
 def run(channel: int, lifelines: Sequence[int], wake: int, stdio: Sequence[int], request: Request) -> int:
     """Start a command, and keep it."""
+    argv, cwd, env, hold, reports = request
+    notice, given = os.pipe() if hold and reports else (-1, -1)
     try:
-        main = start(stdio, *request)
+        main = start(stdio, argv, cwd, env, given)
     except (OSError, ValueError) as error:
-        what = "folder" if getattr(error, "filename", None) == request[1] else "program"
+        what = "folder" if getattr(error, "filename", None) == cwd else "program"
         tell(channel, f"failed {getattr(error, 'errno', errno.EINVAL)} {what}")
         print(f"hilum-warden: the command could not be started: {error}", file=sys.stderr)
         return 127
     finally:
-        for fd in stdio:
+        for fd in (*stdio, *([given] if given >= 0 else [])):
             os.close(fd)
     tell(channel, f"started {main}")
-    return keep(channel, lifelines, wake, main)
+    try:
+        return keep(channel, lifelines, wake, main, notice, hold=hold)
+    finally:
+        if notice >= 0:
+            os.close(notice)
 
 
 def be_keeper(sock: _socket.socket, news: int, seats: int, lifeline: int) -> None:
@@ -354,7 +406,7 @@ def main() -> int:
     def body() -> int:
         os.setsid()  # what is sent to the caller's group must not reach the keeper
         os.close(grip)
-        return run(theirs, [lifeline, *parent], settle(), stdio, (argv[1:], os.getcwdb(), os.environb))
+        return run(theirs, [lifeline, *parent], settle(), stdio, (argv[1:], os.getcwdb(), os.environb, False, False))
 
     keeper, null = fork(body), os.open(os.devnull, os.O_RDWR)
     for number in range(2):

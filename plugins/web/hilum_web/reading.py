@@ -29,13 +29,11 @@ PDF = "application/pdf"
 
 @tool(risk="network", effect="idempotent", timeout=120)
 async def web_fetch(session: Session, url: str, start: Annotated[int, msgspec.Meta(ge=0)] = 0) -> Output:
-    """Read a page of the public web as text: documentation, API references, articles, JSON. No logins, no private networks.
-
-    Long pages come in parts: ask again with the start that the result names. With #name in the url you read from that place on.
+    """Read a public web page or JSON document as text. Long pages come in parts.
 
     Args:
-        url: Address that begins with http:// or https://.
-        start: Character at which to read on.
+        url: http or https; #name starts at that place.
+        start: Character to start at, as the part before names it.
     """
     from hilum_web.half import Web
 

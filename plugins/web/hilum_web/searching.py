@@ -43,12 +43,10 @@ class Result(msgspec.Struct, frozen=True):
 
 @tool(risk="network", effect="pure", timeout=60)
 async def web_search(session: Session, query: Query) -> Output:
-    """Search the web: current documentation, the solution of an error, what has changed. Gives titles, addresses and extracts.
-
-    Read a result with web_fetch. Name versions, and the year for what is recent.
+    """Search the web for current documentation or the cause of an error. Returns titles, addresses and extracts.
 
     Args:
-        query: What you would type into a search engine.
+        query: Search words, with versions and the year where they matter.
     """
     from hilum_web.half import Web
 

@@ -15,6 +15,13 @@ from hilum_web.addresses import METADATA_SERVICE, PUBLIC, Address, Reach, refusa
 
 PORTS = {"http": 80, "https": 443}
 LONGEST = 8_000
+# Ports of other protocols, which browsers do not contact either (WHATWG Fetch, section 2.9, "bad port").
+BAD_PORTS = frozenset(
+    int(port)
+    for port in """0 1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 95 101 102 103 104 109 110 111 113 115 117
+    119 123 135 137 139 143 161 179 389 427 465 512 513 514 515 526 530 531 532 540 548 554 556 563 587 601 636 989 990 993
+    995 1719 1720 1723 2049 3659 4045 4190 5060 5061 6000 6566 6665 6666 6667 6668 6669 6679 6697 10080""".split()
+)
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 # White space, control characters and backslashes: readers of URLs differ in what they make of them.
@@ -201,6 +208,10 @@ def judge(target: Target, reach: Reach = PUBLIC, resolve: Resolve | None = None)
     def kind_of(why: str) -> Kind:
         return "metadata" if why == METADATA_SERVICE else "refused"
 
+    if target.port in BAD_PORTS:
+        return refused(
+            f"{target.host}:{target.port} is a port of another protocol, which browsers do not contact.", "refused"
+        )
     if target.address is not None:
         if why := refusal(target.address, reach, listed=listed):
             return refused(f"{target.host} is {why}.", kind_of(why))

@@ -126,7 +126,10 @@ async def test_a_trim_takes_no_confirmation_away(opened):
         await bench.run("@careful improve a.py")
         ended = await bench.run("@careful yes, do 1")
         assert bench.of(Trimmed)[-1].upto
-        assert not any(isinstance(each, UserMessage) for each in bench.session.agents["careful"].conversation.messages)
+        asked = [
+            each for each in bench.session.agents["careful"].conversation.messages if isinstance(each, UserMessage)
+        ]
+        assert [message.parts[0].text for message in asked] == ["yes, do 1"]
         assert codes(bench, "write_file") == [""]
         assert (ended.state, ended.error) == ("completed", "")
 

@@ -1,6 +1,7 @@
 """Sub-agents: what they may do and spend, how they end, and who is told."""
 
 import hilum_files
+import pytest
 import trio
 from hilum import Profile, ToolFilter, Usage, tool
 from hilum.events import (
@@ -294,3 +295,37 @@ async def test_progress_is_that_of_the_todo_list(bench, autojump_clock):
     assert half.status(identity)["progress"] == 0.5
     result = await half.wait(identity)
     assert result["done"] == ["One"]
+
+
+async def test_sub_agents_of_one_answer_start_in_call_order(bench):
+    """Six tasks in one answer: the first two start, the others queue, all in the order of their calls."""
+    answer = use("task", description="number 0", prompt="Do 0.")
+    for number in range(1, 6):
+        answer += use("task", description=f"number {number}", prompt=f"Do {number}.")
+    kit = await bench(runs, TOOLS, answers=by_agent([answer, "All done."], ["Done."] * 6))
+    await kit.run("Go")
+    prompts = [event.text for event in kit.of(PromptQueued) if event.agent != "main"]
+    assert prompts == [f"Do {number}." for number in range(6)]
+
+
+@pytest.mark.parametrize("limit", ["turns", "time"])
+async def test_a_task_at_a_limit_gives_back_what_it_gathered(bench, autojump_clock, limit):
+    """What it said on its way and what its calls found; the parent reads what it can do, not that it should send a message."""
+
+    @tool(risk="read")
+    def look(n: int) -> str:
+        """Look."""
+        return f"line {n} calls total()"
+
+    working = [[say(f"Step {n}: the fault is in file {n}."), use("look", n=n)] for n in range(15)]
+    if limit == "time":
+        working[4:] = [[pause(1e5), "late"]]
+    answers = by_agent([use("task", description="Find it", prompt="Find it."), "ok"], working)
+    kit = await bench(runs, plugin("tools", look), answers=answers, settings={"silence": 1e6, "answer_timeout": 1e6})
+    await kit.run("x")
+    result = kit.result("task")
+    assert result.data["status"] == {"turns": "partial_success", "time": "timed_out"}[limit]
+    assert "Step 3: the fault is in file 3." in result.text if limit == "time" else "Step 14" in result.text
+    assert 'look {"n":2}: line 2 calls total()' in result.text if limit == "time" else "line 14" in result.text
+    assert "Use what it found" in result.text
+    assert "message" not in result.text

@@ -138,7 +138,8 @@ def test_the_death_of_hilum_leaves_nothing(site: Site, tmp_path: Path) -> None:
 
         async def main():
             plugins = (hilum_files, hilum_guard, hilum_browser)
-            async with open_bench(*plugins, folder={str(tmp_path)!r}, environ={environ!r}, patience=90) as bench:
+            options = dict(folder={str(tmp_path)!r}, environ={environ!r}, settings={SETTINGS!r}, patience=90)
+            async with open_bench(*plugins, **options) as bench:
                 done = await bench.call("browser_use", action="navigate", url={site.url()!r})
                 print(done.text, flush=True)
                 await trio.sleep_forever()

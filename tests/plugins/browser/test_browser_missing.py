@@ -10,7 +10,9 @@ NAVIGATE = {"action": "navigate", "url": "http://localhost:1234/"}
 
 
 async def call(settings: dict[str, object], **arguments: object) -> tuple[str, str]:
-    async with open_bench(hilum_files, hilum_browser, settings={"browser": settings}, patience=60) as bench:
+    async with open_bench(
+        hilum_files, hilum_browser, settings={"browser": {**settings, "hosts": ["localhost"]}}, patience=60
+    ) as bench:
         result = await bench.call("browser_use", **(arguments or NAVIGATE))
         return result.code, result.text
 

@@ -17,7 +17,7 @@ from hilum.testing import open_bench, say, use
 from hilum_browser.gateway import Gateway
 from hilum_guard import sandbox
 
-from .conftest import PLUGINS, SETTINGS, Browser, Site, browsing, needs_browser
+from .conftest import OWN, PLUGINS, SETTINGS, Browser, Site, browsing, needs_browser
 
 pytestmark = needs_browser
 
@@ -83,7 +83,7 @@ def test_without_a_sandbox_and_with_the_loopback_only(
         call.onicegatheringstatechange = () => call.iceGatheringState == 'complete' && (p.textContent += 'gathered ');
         new WebTransport('https://127.0.0.1:{udp[0]}/').ready.catch(() => p.textContent += 'failed ');
         </script>"""
-    settings = {"browser": SETTINGS["browser"] | {"network": "loopback", "hosts": ["listed.test"]}}
+    settings = {"browser": SETTINGS["browser"] | {"network": "loopback", "hosts": ["listed.test", *OWN]}}
     with browsing(tmp_path, hilum_files, hilum_browser, settings=settings) as browser:
         browser.text("navigate", url=site.url())
         browser.text("wait", text="gathered", waitMs=10_000)

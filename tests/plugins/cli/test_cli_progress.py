@@ -25,7 +25,7 @@ def test_calls_with_the_same_id_in_two_answers_are_two():
     assert [view.text for view in progress.calls.values()] == ["turn 1", "turn 2"]
     assert [view.mark for view in progress.calls.values()] == ["✓", "✗"]
     assert progress.status().startswith("turn 2/5 · 20 in, 10 out · a/b · ")
-    assert [view.as_data()["state"] for view in progress.calls.values()] == ["completed", "failed"]
+    assert [view.state for view in progress.calls.values()] == ["completed", "failed"]
 
 
 def test_arguments_are_shortened():

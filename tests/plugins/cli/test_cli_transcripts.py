@@ -4,6 +4,7 @@ from hilum.events import CallDone, ModelAnswered, RunEnded, RunStarted
 from hilum.messages import AssistantMessage, Text, ToolCall, ToolResult, UserMessage
 from hilum.store import SessionInfo
 from hilum_cli.sessions import table
+from hilum_cli.totals import Totals
 from hilum_cli.transcript import markdown, transcript
 
 INFO = SessionInfo("20260131-101500-abcdef01", "/home/me/work", title="Fix it", created=0, updated=0, events=9)
@@ -29,6 +30,7 @@ def test_a_transcript_folds_calls():
         "✓ read_file path=a.md (0.1 s)\n    1 | ```",
         "Done.",
         "── completed · 2 turns · 3.0 s",
+        "The whole session · 1 run · no tokens",
     ]
 
 
@@ -47,7 +49,7 @@ def test_markdown_keeps_results_inside_their_block():
 
 def test_a_table_fits_the_terminal():
     """The title gives way."""
-    lines = table([INFO] * 2, folder=True, width=90).split("\n")
+    lines = table([INFO] * 2, [Totals()] * 2, folder=True, width=90).split("\n")
     assert len(lines) == 3
     assert all(len(text) <= 90 for text in lines)
     assert "/home/me/work" in lines[1]

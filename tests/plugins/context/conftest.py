@@ -54,6 +54,8 @@ def opened(root: Path) -> Callable[..., AbstractAsyncContextManager[Bench]]:
     @asynccontextmanager
     async def opened(*more: Any, plugins: tuple[str, ...] = PLUGINS, **options: Any) -> AsyncIterator[Bench]:
         settings = {"context.timeout": 20, "context.search_timeout": 20, **options.pop("settings", {})}
+        # What is the same in every prompt has a test of its own.
+        settings.setdefault("context.environment", False)
         if "guard" in plugins:
             settings.setdefault("guard.sandbox", "off")
         if "files" in plugins:

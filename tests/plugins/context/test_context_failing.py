@@ -10,6 +10,7 @@ from hilum import UsageError
 from hilum.events import ErrorRaised, RunEnded
 from hilum_context import WorkspaceState, load_state, read_state
 from hilum_context.sources import SOURCES
+from hilum_context.sources.recent import RecentEdits
 
 STATE = {
     "open_files": [{"path": "a.py"}],
@@ -32,13 +33,13 @@ def _break(self, look, found):
     raise RuntimeError("broken")
 
 
-@pytest.mark.parametrize(("kind", "how"), [*product(SOURCES, ["find", "give"]), (SOURCES[4], "hang")])
+@pytest.mark.parametrize(("kind", "how"), [*product(SOURCES, ["find", "give"]), (RecentEdits, "hang")])
 async def test_a_source_fails_alone(opened, put, ask, monkeypatch, kind, how) -> None:
     """One that hangs, and one that raises in either step; that is an event, and the rest is sent."""
     put({"a.py": "a\n", "b.py": "b\n", "c.py": "c\n", "d.py": "def some_name(): ...\n"})
     monkeypatch.setattr(kind, "give" if how == "give" else "find", {"hang": _hang, "find": _raise, "give": _break}[how])
     seconds = 3 if how == "hang" else 20
-    async with opened(settings={"context.timeout": seconds}) as bench:
+    async with opened(settings={"context.timeout": seconds, "context.environment": True}) as bench:
         sent = await ask(bench, "some_name", **STATE)
         assert {each["type"] for each in sent.event["blocks"]} == {source.type for source in SOURCES} - {kind.type}
         expected = "it took longer than 3 s" if how == "hang" else "RuntimeError: broken"

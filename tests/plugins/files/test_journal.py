@@ -14,7 +14,7 @@ import hilum_shell
 import hilum_store
 import pytest
 import trio
-from hilum import ToolError, UsageError, hookimpl, tool
+from hilum import Profile, ToolError, UsageError, data_folder, hookimpl, tool
 from hilum.errors import E_STALE
 from hilum.events import ApprovalAsked, CallStarted, PluginEvent, RunStarted
 from hilum.testing import open_bench, say
@@ -39,14 +39,21 @@ def undoing(bench):
 
 
 async def test_calls_side_by_side_have_their_own_changes() -> None:
-    """An edit beside a command: each can be undone alone."""
+    """Another agent's edit beside a command: each can be undone alone."""
     async with open_bench(hilum_files, hilum_shell) as bench:
+        bench.session.add_agent(Profile("other"))
+        command = "while [ ! -e made ]; do sleep 0.01; done; echo x > command.txt"
         bench.model.next(
-            ask("run_terminal_cmd", command="while [ ! -e made ]; do sleep 0.01; done; echo x > command.txt")
-            + ask("write_file", path="made", content="x\n"),
+            ask("run_terminal_cmd", command=command),
+            ask("write_file", path="made", content="x\n"),
+            say("Done."),
             say("Done."),
         )
-        await bench.run("Work.")
+        run = await bench.start("Work.")
+        await bench.wait_for(CallStarted)
+        await bench.run("Work, too.", agent="other")
+        with bench.guard():
+            await run.wait()
         assert sorted(changed(bench), key=str) == [{"command.txt": "+"}, {"made": "+"}]
         await undoing(bench).undo("call")
         assert os.listdir(bench.workspace) == ["made"]
@@ -145,6 +152,35 @@ async def test_version_control_and_caches_are_left_alone() -> None:
         await bench.call("run_terminal_cmd", command="echo two > src/a.txt")
         await undoing(bench).undo()
         assert (bench.workspace / "src/a.txt").read_text() == "one\n"
+
+
+async def test_what_hilum_keeps_below_the_workspace_is_no_change(tmp_path: Path) -> None:
+    """Somebody works in the home folder: the log, the contents and the settings are not the command's doing."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "a.txt").write_text("one\n")
+    async with open_bench(
+        hilum_files, hilum_shell, hilum_store, workspace=home, folder=home / ".local/share/hilum"
+    ) as bench:
+        bench.model.next(ask("run_terminal_cmd", command="echo two > a.txt"), say("Done."))
+        await bench.run("Go.")
+        assert changed(bench) == [{"a.txt": "~"}]
+        bench.model.next(ask("run_terminal_cmd", command="echo three > a.txt"), say("Done."))
+        await bench.run("Go on.")
+        await undoing(bench).undo()
+        assert (home / "a.txt").read_text() == "two\n"
+
+
+async def test_the_placeholders_of_a_sandbox_are_no_change(tmp_path: Path) -> None:
+    """Empty folders that a sandbox puts down are left out; what somebody puts into one counts."""
+    async with open_bench(hilum_files, hilum_shell, folder=tmp_path) as bench:
+        record = data_folder() / "masks" / "a"
+        record.parent.mkdir(parents=True)
+        record.write_bytes(os.fsencode(bench.workspace / ".cursor"))
+        await bench.call("run_terminal_cmd", command="mkdir .cursor; echo 1 > a.txt")
+        assert changed(bench) == [{"a.txt": "+"}]
+        await bench.call("run_terminal_cmd", command="echo 1 > .cursor/x")
+        assert changed(bench)[1] == {".cursor": "+", ".cursor/x": "+"}
 
 
 async def test_a_file_too_large_to_keep_is_named_and_left() -> None:
@@ -368,3 +404,40 @@ def test_a_full_disk_stops_the_change_and_not_the_session(tmp_path: Path) -> Non
     done = subprocess.run([sys.executable, "-c", FULL, tmp_path], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "E_STORE: Nothing was changed." in done.stdout
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["link inside", "link outside"])
+@pytest.mark.parametrize("kind", ["created", "deleted", "folder", "link"])
+async def test_an_undo_follows_no_link_that_is_swapped_in(tmp_path: Path, monkeypatch, kind: str, inside: bool) -> None:
+    """A program replaces a folder by a link between the plan of an undo and its work: what the link leads to stays."""
+    commands = {
+        "created": "mkdir d; echo x > d/a.txt",
+        "deleted": "rm d/a.txt",
+        "folder": "rmdir d/sub",
+        "link": "rm d/link",
+    }
+    async with open_bench(hilum_files, hilum_shell) as bench:
+        work = bench.workspace
+        target = work / "target" if inside else tmp_path / "target"
+        target.mkdir()
+        (target / "a.txt").write_text("not yours\n")
+        if kind != "created":
+            (work / "d" / "sub").mkdir(parents=True)
+            (work / "d" / "a.txt").write_text("x\n")
+            (work / "d" / "link").symlink_to("a.txt")
+        if kind == "deleted":
+            (target / "a.txt").unlink()
+        await bench.call("run_terminal_cmd", command=commands[kind])
+        before = sorted(os.listdir(target))
+        unlock = undo._unlock
+
+        def swap(*arguments):
+            modes = unlock(*arguments)
+            (work / "d").rename(work / "moved")
+            (work / "d").symlink_to(target)
+            return modes
+
+        monkeypatch.setattr(undo, "_unlock", swap)
+        with pytest.raises(ToolError, match=r"link|does not exist|no "):
+            await undoing(bench).undo("call")
+        assert sorted(os.listdir(target)) == before

@@ -112,3 +112,19 @@ def test_bad_input_is_told_plainly(folder: Path) -> None:
     assert "No session has changed files" in hilum(folder, "diff", "-C", "/", code=2)
     assert "--dry-run" in hilum(folder, "undo", "--help")
     assert "last one that changed something" in hilum(folder, "diff", "--help")
+
+
+def test_folders_that_are_left_out_stand_on_one_line_at_the_end(tmp_path: Path) -> None:
+    """What a tool makes anew does not hide what was changed."""
+
+    async def test_run() -> None:
+        async with open_bench(hilum_files, hilum_shell, hilum_store, folder=tmp_path) as bench:
+            command = "mkdir .pytest_cache __pycache__; echo 1 > z.txt"
+            bench.model.next(use("run_terminal_cmd", command=command), say("Done."))
+            await bench.run("Go.")
+
+    trio.run(test_run)
+    lines = hilum(tmp_path, "diff").splitlines()
+    assert lines[0] == "--- /dev/null"
+    assert lines[-1] == "Left out of snapshots: .pytest_cache/, __pycache__/"
+    assert hilum(tmp_path, "diff", "--stat").splitlines()[0] == "created z.txt (+1 -0)"

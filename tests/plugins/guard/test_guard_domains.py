@@ -37,13 +37,13 @@ def visit(url: str) -> str:
     [
         ("https://Docs.example.com:8443/a?b#c", "visit(domain:docs.example.com)"),
         ("http://[2001:db8::1]/", "visit(domain:2001:db8::1)"),
-        ("https://good.example@evil.example/", "visit"),
-        ("https:\\\\evil.example", "visit"),
-        ("https://evil.example\\@good.example/", "visit"),
-        ("nonsense", "visit"),
+        ("https://good.example@evil.example/", "visit(domain:evil.example)"),
+        ("https://b\u00fccher.example/", "visit(domain:xn--bcher-kva.example)"),
+        ("https://\u0435vil.example/", "visit(domain:xn--vil-qdd.example)"),
+        ("nonsense", "visit(url=nonsense)"),
     ],
 )
 async def test_a_lasting_yes_is_for_one_host(bench, asked, url, scope):
-    """An address that is not written plainly gets none: it is asked for by the tool alone."""
+    """Names in Unicode are kept in Punycode; an address that readers differ about gets no host, and never all of them."""
     kit = await bench(hilum_guard, plugin("web", visit), approve="ask_first")
     assert (await asked(kit, "visit", url=url)).scope == scope

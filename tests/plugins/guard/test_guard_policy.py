@@ -47,7 +47,7 @@ async def test_what_a_harmless_command_writes_is_judged_as_a_file_that_is_writte
     kit.session.set(approve="auto")
     assert (await kit.call("run_terminal_cmd", command="echo x > new.txt")).code == ""
     assert (await asked(kit, "run_terminal_cmd", command="echo x > .vscode/tasks.json")).reason
-    assert not (kit.workspace / ".vscode").exists()
+    assert not (kit.workspace / ".vscode/tasks.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,13 @@ async def test_what_a_harmless_command_writes_is_judged_as_a_file_that_is_writte
         ("npm run test -- -x", "npm run test *"),
         ("python3 -m unittest -q", "python3 -m unittest *"),
         ("pytest -q tests", "pytest *"),
+        ("aws s3 ls s3://b", "aws s3 ls *"),
+        ("aws --profile p s3 rm x", "=aws --profile p s3 rm x"),
+        ("/usr/bin/git add x", "/usr/bin/git add *"),
+        ("/usr/bin/python3 x.py", "=/usr/bin/python3 x.py"),
+        ("gh pr list", "gh pr list *"),
+        ("mytool deploy --now", "mytool deploy *"),
+        ("mytool --region x delete", "=mytool --region x delete"),
         ("python3 setup.py", "=python3 setup.py"),
         ("git config user.name x", "=git config user.name x"),
         ("git commit -m x && git push", "=git commit -m x && git push"),
@@ -192,10 +199,10 @@ async def test_rules_for_other_tools_are_matched_against_named_arguments(bench, 
     assert (await kit.call("fetch", url="https://docs.python.org/3/")).text == "got it"
     assert (await kit.call("tracker__close", number=1)).text == "closed"
     assert (await kit.call("fetch", url="https://docs.python.org/3/", method="delete")).code == E_DENIED
+    assert (await kit.call("fetch", url="https://evil.com\\.python.org/")).code == "E_ADDRESS"
     for url in (
         "https://docs.python.org.evil.com/",
         "https://evil.com/?x=.python.org/",
-        "https://evil.com\\.python.org/",
     ):
         await asked(kit, "fetch", url=url)
 
@@ -369,7 +376,7 @@ async def test_a_guard_that_fails_lets_nothing_run(bench, monkeypatch):
         raise RuntimeError("broken")
 
     monkeypatch.setattr(gate.Gate, "judge", broken)
-    kit = await bench(*PLUGINS, approve="auto", settings={"required": ["hilum_guard"]}, faults=True)
+    kit = await bench(*PLUGINS, approve="auto", faults=True)
     for _ in range(4):
         result = await kit.call("list_directory", path=".")
         assert result.code == E_DENIED
@@ -385,10 +392,10 @@ async def test_a_guard_that_does_not_open_lets_nothing_run(bench, monkeypatch):
         raise RuntimeError("broken")
 
     monkeypatch.setattr(half, "Guard", broken)
-    kit = await bench(*PLUGINS, approve="auto", settings={"required": ["hilum_guard"]}, faults=True)
+    kit = await bench(*PLUGINS, approve="auto", faults=True)
     result = await kit.call("list_directory", path=".")
     assert result.code == E_DENIED
-    assert "guards tool calls and is off" in result.text
+    assert "guards tool calls and is not working" in result.text
 
 
 async def test_importing_the_guard_is_cheap():
@@ -400,3 +407,46 @@ async def test_importing_the_guard_is_cheap():
         " & set(sys.modules); assert not bad, bad"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))  # noqa: ASYNC221
+
+
+@pytest.mark.parametrize("command", ["rm -rf *", "git filter-branch HEAD", "git stash clear"])
+async def test_what_cannot_be_undone_is_asked_under_auto_and_in_spite_of_wide_rules(bench, asked, command):
+    """Only its very text, which the user saw, lets it run."""
+    kit = await bench(*PLUGINS, approve="auto", files={"a": ""})
+    user_rules(kit, allow=["run_terminal_cmd(git *)", "run_terminal_cmd(rm *)"])
+    event = await asked(kit, "run_terminal_cmd", command=command)
+    assert event.scope == f"run_terminal_cmd(={command})"
+    assert (kit.workspace / "a").exists()
+    user_rules(kit, allow=[event.scope])
+    await kit.call("run_terminal_cmd", command=command)
+    assert len(kit.of(ApprovalAsked)) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "lists"),
+    [
+        ("cat notes.txt > .envrc", {"ask": ["read_file(notes.txt)"]}),
+        ("$WORD a > .envrc", {"deny": ["run_terminal_cmd(git push *)"]}),
+        ("cat .env > .envrc", {}),
+    ],
+)
+async def test_an_exact_rule_silences_the_protected_file_and_nothing_else(bench, asked, command, lists):
+    kit = await bench(*PLUGINS, approve="auto", files={".env": "x", "notes.txt": "x"})
+    user_rules(kit, allow=[f"run_terminal_cmd(={command})"], **lists)
+    assert ".envrc:" not in (await asked(kit, "run_terminal_cmd", command=command)).reason
+    user_rules(kit, allow=["run_terminal_cmd(=echo x > .envrc)"])
+    verdict = await kit.session.half(hilum_guard.Guard).explain(
+        kit.session.tools["run_terminal_cmd"], '{"command": "echo x > .envrc"}'
+    )
+    assert verdict.outcome == "It would run.", verdict
+
+
+async def test_what_lets_a_command_run_is_told_truly(bench):
+    """A sandbox that is off holds nothing."""
+    kit = await bench(*PLUGINS, approve="auto", settings={"guard": {"sandbox": "off", "unsandboxed": "run"}})
+    verdict = await kit.session.half(hilum_guard.Guard).explain(
+        kit.session.tools["run_terminal_cmd"], '{"command": "make it"}'
+    )
+    assert verdict.outcome == "It would run.", verdict
+    assert "The sandbox" not in verdict.reason
+    assert "guard.unsandboxed" in verdict.source

@@ -1,11 +1,16 @@
 """Paths that another plugin has the sandbox hold."""
 
+import os
 from pathlib import Path
 
+import hilum_files
 import hilum_guard
 import hilum_shell
 import pytest
-from hilum.testing import Bench, open_bench
+import trio
+import trio.lowlevel
+from hilum.events import ApprovalAsked
+from hilum.testing import Bench, open_bench, use
 from hilum_guard import Guard, Held
 
 
@@ -54,3 +59,18 @@ async def test_a_path_outside_of_what_commands_write_is_none_to_protect() -> Non
         guard = await guarded(kit)
         guard.protect("test", lambda: Held(("/etc/hostname", "/usr"), ()))
         assert "1" in await ran(kit, "cat a; ls /usr >/dev/null")
+
+
+async def test_what_a_stopped_call_was_to_write_is_expected_no_more(bench):
+    """A yes that never came exempts no file from being watched."""
+    kit = await bench(hilum_guard, hilum_files, approve="auto")
+    kit.model.next(use("write_file", path=".envrc", content="x"))
+    run = await kit.start("x")
+    await kit.wait_for(ApprovalAsked)
+    keeper = kit.session.half(hilum_guard.Guard).keeper
+    assert [os.path.basename(path) for path in keeper._exempt()] == [".envrc"]
+    run.stop()
+    with kit.guard():
+        await run.wait()
+        while keeper._exempt():
+            await trio.lowlevel.checkpoint()

@@ -5,6 +5,7 @@ import time
 
 import pytest
 from hilum_guard import Redactor
+from hilum_guard.redaction import is_settings, is_source
 
 AWS = "AKIA" + "ABCDEFGHIJKLMNOP"
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nabc/+\n-----END RSA PRIVATE KEY-----"
@@ -169,3 +170,107 @@ def test_secrets_in_settings_are_known() -> None:
     data = {"models": {"providers": {"x": {"headers": {"X-Id": "Bearer header-value"}, "key_env": "X_KEY", "base_url": "u"}}},
             "tracker": {"api_token": "token-value", "timeout": 3}}  # fmt: skip
     assert set(settings_secrets(data).values()) == {"header-value", "token-value"}
+
+
+BODY = "\n".join("MIIEowIBAAKCAQEA" + "abcdEFGH0123+/zz" * 3 for _ in range(5))
+VENDORS = {
+    "telegram": "123456789" + ":AA" + "abcdefghijklmnopqrstuvwxyz0123456",
+    "twilio": "SK" + "0123456789abcdef" * 2,
+    "aws": "aws_secret_access_key = " + "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "aws json": '"SecretAccessKey": "' + "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY" + '"',
+    "azure": "AccountKey=" + "abcDEF123+/" * 8 + "==",
+    "discord": "M" + "TIzNDU2Nzg5MDEyMzQ1Njc4" + ".AbCdEf." + "abcdefghijklmnopqrstuvwxyz0",
+    "gitlab": "glrt-" + "abcdefghijklmnop1234",
+    "vault": "hvs." + "CAESIabcdefghijklmnopqrstuv",
+    "docker": "dckr_pat_" + "abcdefghijklmnopqrstuv",
+    "shopify": "shpat_" + "0123456789abcdef" * 2,
+    "databricks": "dapi" + "0123456789abcdef" * 2,
+    "linear": "lin_api_" + "abcdefghijklmnopqrstuvwxyz012345",
+    "mailgun": "key-" + "0123456789abcdef" * 2,
+    "stripe": "whsec_" + "abcdefghijklmnopqrstuvwx",
+}
+
+
+@pytest.mark.parametrize("name", VENDORS)
+def test_keys_of_common_vendors_are_found_in_source_too(name: str) -> None:
+    """By their shape, wherever they stand."""
+    redact = Redactor({})
+    for text in (f'x = "{VENDORS[name]}"', json.dumps({"a": VENDORS[name]})):
+        cleaned = redact(text, guess=False)
+        assert "[REDACTED:" in cleaned
+        assert VENDORS[name].split()[-1].strip('"')[-20:] not in cleaned
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{BODY}\n-----END RSA PRIVATE KEY-----", f"{BODY}\r\n-----END PRIVATE KEY-----\n",
+        "\n".join(f"{n} | {row}" for n, row in enumerate(BODY.split("\n"), 12)) + "\n17 | -----END EC PRIVATE KEY-----",
+        json.dumps(f"{BODY}\n-----END RSA PRIVATE KEY-----"),
+    ],
+)  # fmt: skip
+def test_a_private_key_without_its_first_line_is_found(text: str) -> None:
+    """As a page of a file, or the end of one, has it."""
+    assert "MIIE" not in Redactor({})(text)
+
+
+def test_a_certificate_is_no_secret() -> None:
+    """It is public."""
+    text = f"-----BEGIN CERTIFICATE-----\n{BODY}\n-----END CERTIFICATE-----"
+    assert Redactor({})(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("password: horsebattery", False), ('  "password": "horsebattery",', False), ("db_password = horsebattery", False),
+        ("secret: 'horsebattery'", False), ("password=horsebattery", False), ("password: ${DB_PASSWORD}", True),
+        ("password: <your password>", True), ("password: changeme", True), ("password: null", True),
+        ('"password": {"type": "string"}', True), ("password: string", True), ("passwords are stored elsewhere", True),
+        ("secret: !vault |", True), ("password: required", True),
+    ],
+)  # fmt: skip
+def test_in_a_file_of_settings_a_word_is_a_password(text: str, kept: bool) -> None:
+    """Not a reference, a placeholder or a type."""
+    assert (Redactor({})(text, settings=True) == text) is kept
+    assert Redactor({})(text, guess=False) == text
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("a.yml", "settings"), ("conf/app.json", "settings"), ("notes.txt", "settings"), (".env", "settings"),
+     (".env.local", "settings"),
+     ("a.py", "source"), ("README.md", "source"), ("a.tsx", "source"), ("Makefile", ""), ("x.sh", "")],
+)  # fmt: skip
+def test_files_are_told_apart_by_their_names(path: str, kind: str) -> None:
+    """Settings, programs and the rest."""
+    assert (is_settings(path), is_source(path)) == (kind == "settings", kind == "source")
+
+
+@pytest.mark.parametrize("text", ["A" * 64 + "\n", "a1B2" * 16 + "\n", "password: " * 3, "pat" + "a" * 14 + "."])
+def test_large_outputs_take_little_time(text: str) -> None:
+    """A megabyte of what looks like the beginning of a secret."""
+    began = time.process_time()
+    Redactor({})(text * (1_000_000 // len(text)) + "-----END PRIVATE KEY-----", settings=True)
+    assert time.process_time() - began < 20
+
+
+async def test_files_of_settings_are_redacted_when_they_are_read(bench) -> None:
+    """Through the tool; a program stays as it is."""
+    import hilum_files
+    import hilum_guard
+
+    files = {"conf.yml": "password: horsebattery1\n",
+             "conf.json": '{"password": "horsebattery1"}', "a.txt": "password: horsebattery1",
+             "a.py": 'password = "horsebattery1"\n'}  # fmt: skip
+    kit = await bench(hilum_guard, hilum_files, approve="auto", files=files)
+    for name in files:
+        shown = (await kit.call("read_file", path=name)).text
+        assert ("horsebattery1" in shown) is (name == "a.py")
+
+
+def test_a_short_secret_is_named_and_not_looked_for() -> None:
+    """A key of one letter would mangle every text; switches are no secrets."""
+    redact = Redactor({"MY_TOKEN": "a", "USE_AUTH": "true", "OTHER_TOKEN": "long enough"})
+    assert redact("a banana") == "a banana"
+    assert redact.too_short == ["MY_TOKEN"]

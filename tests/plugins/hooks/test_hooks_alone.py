@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 import pluggy
 import pytest
 import trio
-from hilum_hooks import Fault, HookError, Lifespans, Manager, Table, open_nursery, specifier
+from hilum_hooks import Fault, HookError, Lifespans, Manager, Table, specifier
 
 hookspec, hookimpl = specifier("tea"), pluggy.HookimplMarker("tea")
 README = Path(__file__).resolve().parents[3] / "plugins" / "hooks" / "README.md"
@@ -117,12 +117,11 @@ async def test_a_lifespan_that_crashes_is_told_and_ends_alone():
 
     lifespans = Lifespans("live", object(), crashed, "tea")
     with trio.fail_after(60):
-        async with open_nursery() as nursery:
-            assert await lifespans.open("a", SimpleNamespace(live=unsteady), nursery) == "half"
-            assert await lifespans.open("b", SimpleNamespace(live=falling), nursery) == "other half"
-            assert lifespans.half(str) == "half"
-            fall.set()
-            await lifespans.close()
+        assert await lifespans.open("a", SimpleNamespace(live=unsteady)) == "half"
+        assert await lifespans.open("b", SimpleNamespace(live=falling)) == "other half"
+        assert lifespans.half(str) == "half"
+        fall.set()
+        await lifespans.close()
     assert closed == ["unsteady"]
     assert told == [("b", "it fell")]
 

@@ -4,14 +4,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+import hilum_files
+import hilum_guard
 import hilum_plan
+import hilum_shell
 import pytest
 import trio
 import trio.lowlevel
 from hilum.events import CallDone
 from hilum.testing import Bench, say, use
 from hilum_guard import Trust
-from hilum_mcp import sources
+from hilum_mcp import approving, sources
+from hilum_mcp.content import executed_files
+from hilum_mcp.server import Server
 from hilum_plan import question_asked
 
 from .conftest import Opened, half, plain, server_pids, until
@@ -79,3 +84,85 @@ async def test_nobody_is_asked_without_trust_or_without_a_terminal(
         assert half(kit).rows()[0].state == "unapproved"
         assert not [tool.name for tool in kit.requests[0].tools if tool.name in ("find_tools", "call_tool")]
     assert not server_pids(tmp_path / "count")
+
+
+async def test_a_server_whose_files_changed_is_asked_for_again_and_does_not_start(
+    tmp_path: Path, project: Path
+) -> None:
+    """The files that it executes are part of what was approved: itself, what it imports, and code beside it."""
+    tools = project / "tools"
+    tools.mkdir()
+    (tools / "server.py").write_text("import helper\n")
+    (tools / "helper.py").write_text("x = 1\n")
+    (project / "notes.py").write_text("x = 1\n")
+    describe(project, {"command": "python3", "args": ["tools/server.py"]})
+    Trust().add(project)
+    server = sources.look(project).get("plain").server
+    approving.approve(str(project), server)
+    assert sources.look(project).get("plain").state == "on"
+    (project / "notes.py").write_text("x = 2\n")
+    assert sources.look(project).get("plain").state == "on", "it does not execute that"
+    for change in (
+        lambda: (tools / "server.py").write_text("import os\n"),
+        lambda: (tools / "helper.py").write_text("import os\n"),
+        lambda: (tools / "json.py").write_text("import os\n"),
+    ):
+        approving.approve(str(project), server)
+        change()
+        entry = sources.look(project).get("plain")
+        assert entry.state == "unapproved"
+        assert "tools/" in entry.reason
+        assert "since you approved it" in approving.described(server, str(project))
+
+
+@pytest.mark.parametrize(
+    ("argv", "files", "executed"),
+    [
+        (["python3", "server.py"], {"server.py": "from lib import a", "lib/__init__.py": "", "lib/a.py": "", "b.py": ""},
+         {"server.py", "lib/__init__.py", "lib/a.py"}),
+        (["python3", "-m", "pkg.run"], {"pkg/__init__.py": "", "pkg/run.py": "import other", "other.py": "", "b.py": ""},
+         {"pkg/__init__.py", "pkg/run.py", "other.py"}),
+        (["node", "index.js"], {"index.js": "const a = require('./a')", "a.js": "", "b.js": "", "package.json": "{}"},
+         {"index.js", "a.js", "package.json"}),
+        (["npm", "run", "mcp"], {"package.json": '{"scripts": {"mcp": "node bin/run.js"}}', "bin/run.js": "", "b.js": ""},
+         {"package.json", "bin/run.js"}),
+        (["uv", "run", "srv"],
+         {"pyproject.toml": '[project.scripts]\nsrv = "srv.cli:main"\n', "src/srv/cli.py": "", "b.py": ""},
+         {"pyproject.toml", "src/srv/cli.py"}),
+        (["bash", "-c", "exec ./run.sh"], {"run.sh": "", "b.sh": ""}, {"run.sh"}),
+        (["sh", "${workspaceFolder}/run.sh"], {"run.sh": ""}, {"run.sh"}),
+        (["npx", "-y", "@example/server"], {"b.js": ""}, set()),
+    ],
+)  # fmt: skip
+def test_the_files_that_a_server_executes(
+    tmp_path: Path, argv: list[str], files: dict[str, str], executed: set[str]
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    server = Server("x", "stdio", argv[0], tuple(argv[1:]))
+    assert set(executed_files(server, str(tmp_path.resolve()))) == executed
+
+
+async def test_files_of_an_approved_server_are_read_only_and_asked_for(
+    servers: Opened, tmp_path: Path, project: Path
+) -> None:
+    describe(project, {**plain(), "args": ["-c", "import sys; exec(open('server.py').read())", "server.py"]})
+    (project / "server.py").write_text("raise SystemExit\n")
+    Trust().add(project)
+    approving.approve(str(project), sources.look(project).get("plain").server)
+    answers = [
+        use("write_file", path="server.py", content="import os\n"), use("run_terminal_cmd", command="echo x | tee server.py"),
+        say("done"),
+    ]  # fmt: skip
+    async with servers(
+        {}, hilum_guard, hilum_files, hilum_shell, workspace=project, answers=answers, kind="headless"
+    ) as kit:
+        kit.session.set(approve="auto")
+        await kit.run("go")
+        written, run = [event.result for event in kit.of(CallDone)]
+        assert written.code == "E_DENIED"
+        assert "server.py: it is executed by an approved MCP server" in written.text
+        assert "Read-only" in run.text
+        assert "server.py: read-only in the sandbox" in run.text
+    assert (project / "server.py").read_text() == "raise SystemExit\n"

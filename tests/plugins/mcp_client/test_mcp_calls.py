@@ -47,7 +47,7 @@ async def test_results_keep_images_links_resources_and_structure(servers: Opened
         assert linked.text == "[resource plain://one] one: the first\n\n[resource plain://two]\ntwo"
         assert linked.data == {"structured": {"n": 1}}
         failed = await kit.call("plain__fail")
-        assert (failed.code, failed.text) == ("E_FAILED", "it failed")
+        assert (failed.code, failed.text) == ("E_FAILED", "E_FAILED: it failed")
 
 
 async def test_an_error_of_the_protocol_is_told_and_the_server_stays(servers: Opened, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ async def test_a_tool_that_comes_in_a_call_is_listed(servers: Opened, era: tuple
         await known(kit)
         await kit.call("plain__grow")
         assert await until(lambda: "plain__grown_0" in kit.session.tools)
-        assert kit.session.tools["plain__grown_0"].late, "it came after the list was sealed"
+        assert kit.session.tools["plain__grown_0"].deferred, "it came after the list was sealed"
         found = await kit.call("find_tools", query="grown_0")
         assert "plain__grown_0: The tool grown_0." in found.text
 
@@ -399,7 +399,7 @@ async def test_a_list_that_changes_where_nothing_was_expected_comes_with_the_nex
     async with servers() as kit:
         await kit.call("plain__grow")
         assert await until(lambda: "plain__grown_0" in kit.session.tools)
-        assert not kit.session.tools["plain__grown_0"].late
+        assert not kit.session.tools["plain__grown_0"].deferred
         assert (await kit.call("plain__grown_0")).code == "E_SERVER", "the server knows no such tool after all"
 
 

@@ -27,10 +27,12 @@ def working(turns=12, size=3_500):
     return [*[use("look", n=n, size=size, path=f"src/{n}.py") for n in range(turns)], "done"]
 
 
-async def trimmed_by(bench, *answers, window=14_000, writer=None, prompt="Fix the total.", plugins=(), **settings):
+async def trimmed_by(
+    bench, *answers, window=14_000, writer=None, prompt="Fix the total.", plugins=(), turns_played=12, **settings
+):
     """A run that does not fit its window; the summaries are written by a model of their own."""
     writer = writer or ScriptedModel(answers, name="scripted/writer", price=Price(1.0, 1.0))
-    model = ScriptedModel(working(), window=window, max_output=1_000)
+    model = ScriptedModel([*working(turns_played), "on"], window=window, max_output=1_000)
     options = {"roles": {"summarize": "scripted/writer"}, "turns": 60, **settings}
     kit = await bench(
         hilum_memory, plugin("tools", look), *plugins, model=model, models={"writer": writer}, settings=options
@@ -49,8 +51,9 @@ async def test_the_summarize_model_writes_it_and_its_cost_counts_to_the_run(benc
     kit, writer, ended = await trimmed_by(bench, *[say(GOOD, usage=used)] * 3)
     note = next(r.messages[0].text for r in kit.requests if isinstance(r.messages[0], NoteMessage))
     assert "Goal: 修复 src/app.py, test_total fails." in note
-    assert "<asked>\n- Fix the total.\n</asked>" in note
-    assert "<request>\nFix the total.\n</request>" in note
+    assert "\n<asked>" not in note
+    assert "The user's request that you are working on follows after this note." in note
+    assert all("Fix the total." in request.body.decode() for request in kit.requests)
     event = kit.of(ModelUsed)[0]
     assert (event.model, event.purpose, event.usage.input) == ("scripted/writer", "summary", 5_000)
     assert ended.usage.cost == pytest.approx(0.0053 * len(kit.of(ModelUsed)))
@@ -135,11 +138,13 @@ async def test_stop_ends_a_summary(bench):
 
 async def test_earlier_summaries_and_requests_are_carried_into_the_next(bench):
     answers = [GOOD.replace("test_total", f"test_{n}") for n in range(9)]
-    kit, writer, _ = await trimmed_by(bench, *answers, window=8_000)
+    kit, writer, _ = await trimmed_by(bench, *answers, window=8_000, turns_played=30)
     assert len(writer.requests) >= 2
     assert "test_0 fails" in writer.requests[1].messages[0].parts[0].text
-    assert kit.of(Trimmed)[-1].summary.count("- Fix the total.") == 1
-    assert "<request>\nFix the total." in kit.of(Trimmed)[-1].summary
+    await kit.run("And now the tax.")
+    kit.session.trim()
+    note = (await kit.wait_for(Trimmed, lambda event: event.cause == "asked")).summary
+    assert note.count("- Fix the total.") == 1
 
 
 async def test_what_tools_read_stays_data_for_the_summarizer(bench):
@@ -166,8 +171,7 @@ async def test_what_tools_read_stays_data_for_the_summarizer(bench):
     assert mark in writer.requests[0].layers[0].text
     assert asked.count(mark) == 2
     note = kit.of(Trimmed)[0].summary
-    assert note.partition("<asked>\n")[2].partition("\n</asked>")[0] == "- Fix the total."
-    assert note.count("\n<asked>") == 1
+    assert "\n<asked>" not in note
 
 
 async def test_a_history_larger_than_the_summarizers_window_is_summarized_in_chunks(bench):

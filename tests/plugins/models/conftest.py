@@ -116,6 +116,12 @@ async def server(nursery: trio.Nursery) -> Server:
 
 
 @pytest.fixture
+def reply() -> type[Reply]:
+    """The type of what the server answers."""
+    return Reply
+
+
+@pytest.fixture
 async def transport() -> AsyncIterator[Transport]:
     made = Transport()
     yield made

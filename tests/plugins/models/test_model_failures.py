@@ -37,9 +37,12 @@ REFUSALS: dict[str, tuple[int, bytes, str, str, str]] = {
         "OPENAI_API_KEY"),
     "rate limit": (429, b'{"error":{"message":"Rate limit reached for gpt-5","type":"tokens","code":"rate_limit_exceeded"}}',
         "rate_limit", "Rate limit reached", ""),
-    "quota": (429, b'{"error":{"message":"You exceeded your current quota","code":"insufficient_quota"}}', "rate_limit",
+    "quota": (429, b'{"error":{"message":"You exceeded your current quota","code":"insufficient_quota"}}', "quota",
         "current quota", "no credit"),
-    "payment": (402, b'{"error":{"message":"Insufficient Balance"}}', "request", "Insufficient Balance", "no credit"),
+    "gemini minute": (429, b'{"error":{"code":429,"message":"You exceeded your current quota, please check your plan and '
+        b'billing details.","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"37s"}]}}', "rate_limit", "current quota",
+        ""),
+    "payment": (402, b'{"error":{"message":"Insufficient Balance"}}', "quota", "Insufficient Balance", "no credit"),
     "model": (404, b'{"error":{"message":"The model `gpt-x` does not exist"}}', "request", "does not exist", "'gpt-5'"),
     "openai window": (400, b'{"error":{"message":"This model\'s maximum context length is 128000 tokens.",'
         b'"code":"context_length_exceeded"}}', "too_long", "maximum context length", ""),
@@ -53,8 +56,8 @@ REFUSALS: dict[str, tuple[int, bytes, str, str, str]] = {
         "maximum size", ""),
     "bad request": (400, b'{"error":{"message":"Unsupported parameter: temperature"}}', "request", "Unsupported parameter",
         ""),
-    "no tools": (400, b'{"error":{"message":"registry.ollama.ai/library/gemma:2b does not support tools"}}', "request",
-        "does not support tools", 'tool_protocol = "text"'),
+    "no tools": (400, b'{"error":{"message":"registry.ollama.ai/library/gemma:2b does not support tools"}}', "protocol",
+        "does not support tools", ""),
     "server": (500, b'{"error":{"message":"The server had an error"}}', "server", "The server had an error", ""),
     "overloaded": (529, b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}', "server",
         "Overloaded", ""),
@@ -107,6 +110,13 @@ async def test_codes_are_those_users_see(server: Any, transport: Transport) -> N
     assert (await failure(provider(server.url, transport))).code == E_LLM_AUTH
     server.say(b"", status=429, headers=JSON)
     assert (await failure(provider(server.url, transport))).code == E_LLM_429
+
+
+async def test_googles_own_wait_is_taken(server: Any, transport: Transport) -> None:
+    """It is in the body, not in a header."""
+    _, body, *_ = REFUSALS["gemini minute"]
+    server.say(body, status=429, headers=JSON)
+    assert (await failure(provider(server.url, transport))).retry_after == 37.0
 
 
 async def test_missing_key_is_named(server: Any, transport: Transport) -> None:
@@ -279,3 +289,11 @@ async def test_damaged_compression_is_a_broken_stream(server: Any, transport: Tr
     """Bytes that do not decompress are told as such."""
     server.say(b"data: nonsense\n\n", headers={"content-type": "text/event-stream", "content-encoding": "gzip"})
     assert (await failure(provider(server.url, transport))).kind == "broken"
+
+
+def test_a_short_key_does_not_mangle_messages():
+    """A key of one letter is in every word."""
+    from hilum_models.failures import clean
+
+    assert clean("a bad request", Who("openai", "m", "K", "a")) == "a bad request"
+    assert clean("bad key-12345678", Who("openai", "m", "K", "key-12345678")) == "bad ***"

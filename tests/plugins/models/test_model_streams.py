@@ -235,10 +235,10 @@ def test_gemini_calls_keep_signatures_and_get_ids(stream_of: Callable[[str], byt
     assert found.message.stop == "calls"
 
 
-@pytest.mark.parametrize("bad", [b"data: nonsense\n\n", b"data: [1]\n\n", b'data: {"a":"\xff"}\n\n', b"data: {\n\n"])
+@pytest.mark.parametrize("bad", [b"data: nonsense\n\n", b"data: [1]\n\n", b"data: {\n\n"])
 @pytest.mark.parametrize("format", ["chat", "responses", "anthropic", "gemini"])
 def test_unreadable_event_is_a_broken_stream(format: str, bad: bytes) -> None:
-    """What is no JSON object, or no UTF-8, is reported as such."""
+    """What is no JSON object is reported as such."""
     with pytest.raises(ModelError, match="cannot be read") as caught:
         done(reader_for(format), bad)
     assert caught.value.kind == "broken"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
 import pytest
+from hilum import tool
+from hilum.events import ModelFailed
 from hilum.messages import (
     AssistantMessage,
     Image,
@@ -21,13 +24,15 @@ from hilum.messages import (
     UserMessage,
 )
 from hilum.models import CallChunk, Done, Request, TextChunk
+from hilum.testing import plugin
 from hilum_models import wire_for
 from hilum_models.apis import api
 from hilum_models.failures import Who
-from hilum_models.providers import providers
+from hilum_models.providers import HttpProvider, providers
 from hilum_models.settings import ModelSettings, ModelsSettings
 from hilum_models.sse import SseDecoder
 from hilum_models.textual import reading
+from hilum_models.transport import Transport
 
 NAME = "ollama/gemma:2b"
 TOOLS = (ToolSpec("read_file", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}}),)
@@ -64,7 +69,10 @@ def test_calls_are_found_between_text(size: int) -> None:
     ]
     assert done.message.stop == "calls"
     assert done.message.text == shown == "I look.\nAnd:\n"
-    assert [(chunk.call_id, chunk.arguments) for chunk in chunks] == [(call.id, call.arguments) for call in calls]
+    for call in calls:
+        own = [chunk for chunk in chunks if chunk.call_id == call.id]
+        assert [chunk.name for chunk in own if chunk.name] == ["read_file"]
+        assert "".join(chunk.arguments for chunk in own).strip() == call.arguments
     assert len({call.id for call in calls}) == 2
 
 
@@ -72,8 +80,6 @@ def test_calls_are_found_between_text(size: int) -> None:
     "text",
     [
         "Use ```call read_file``` to read.",
-        '```call read_file\n{"path": "a.py"}\n',
-        '```call read_file\n{"path": "a.p',
         '```call read_file {"path": "a.py"}\n```\n',
         '```call\n{"path": "a.py"}\n```\n',
         " ```call read_file\n{}\n ```\n",
@@ -96,16 +102,31 @@ def test_what_is_no_whole_block_is_text(text: str, size: int) -> None:
     assert text.startswith(shown)
 
 
+@pytest.mark.parametrize("text", ['```call read_file\n{"path": "a.py"}\n', 'So:\n```call read_file\n{"path": "a.p'])
+@pytest.mark.parametrize("size", [1, 4, 1000])
+def test_a_block_that_does_not_end_is_a_malformed_call(text: str, size: int) -> None:
+    """It is no answer and it does not run: the model reads that its arguments are no JSON, and why."""
+    done, _, chunks = read(text, size=size)
+    (call,) = done.message.calls
+    assert done.message.stop == "calls"
+    assert call.name == "read_file"
+    assert call.arguments.startswith('{"path": "a.p')
+    assert "was not closed" in call.arguments
+    assert chunks
+    with pytest.raises(ValueError, match=r"Extra data|Unterminated|Expecting|control character"):
+        json.loads(call.arguments)
+
+
 def test_block_at_the_very_end_needs_no_newline() -> None:
     """Models often end with the closing fence."""
     done, _, _ = read(CALL.rstrip("\n"))
     assert [call.name for call in done.message.calls] == ["read_file"]
 
 
-def test_call_cut_by_the_length_limit_is_no_call() -> None:
-    """A block that the limit cut off stays text, and the message says why it ended."""
+def test_call_cut_by_the_length_limit_is_a_malformed_call() -> None:
+    """A block that the limit cut off cannot be continued: the model writes the call again, shorter."""
     done, _, _ = read(CALL[:-6], finish="length")
-    assert done.message.calls == ()
+    assert "was not closed" in done.message.calls[0].arguments
     assert done.message.stop == "length"
 
 
@@ -209,3 +230,56 @@ async def test_textual_call_over_http(server, transport) -> None:
     assert isinstance(last, Done)
     assert [call.arguments for call in last.message.calls] == ['{"path": "a.py"}']
     assert b"tool_calls" not in server.seen[0].body
+
+
+REFUSALS = [
+    (400, b'{"error":{"message":"registry.ollama.ai/library/x:2b does not support tools","type":"api_error"}}'),
+    (
+        400,
+        b'{"object":"error","message":"\\"auto\\" tool choice requires --enable-auto-tool-choice to be set","code":400}',
+    ),
+    (404, b'{"error":{"message":"No endpoints found that support tool use. Try disabling \\"f\\".","code":404}}'),
+    (500, b'{"error":{"code":500,"message":"tools are not supported by this model","type":"server_error"}}'),
+]
+
+
+@pytest.mark.parametrize(("status", "body"), REFUSALS)
+async def test_auto_goes_on_in_the_text_where_tools_are_refused(
+    status: int, body: bytes, server: Any, reply: Any, transport: Transport, bench: Any
+) -> None:
+    """One request is refused, the next describes the tools in the text; calls work, and later runs begin with that."""
+
+    @tool(risk="read")
+    def look(n: int) -> str:
+        """Look."""
+        return f"seen {n}"
+
+    refused = reply(status, {"content-type": "application/json"}, (body,))
+    call = reply(pieces=(stream('```call look\n{"n": 7}\n```\n', "stop"),))
+    done = reply(pieces=(stream("Done.", "stop"),))
+    server.replies = [refused, call, done, done]
+    kit = await bench(plugin("tools", look), settings={"model": "test/m"})
+    kit.kernel.router.replace(HttpProvider("test", f"{server.url}/v1", "chat", transport))
+    ended = await kit.run("x")
+    assert (ended.state, ended.text) == ("completed", "Done.")
+    assert [event.kind for event in kit.of(ModelFailed)] == ["protocol"]
+    assert [result.text for result in kit.results] == ["seen 7"]
+    bodies = [json.loads(seen.body) for seen in server.seen]
+    assert ["tools" in body for body in bodies] == [True, False, False]
+    assert "```call NAME" in bodies[1]["messages"][0]["content"]
+    await kit.run("y")
+    assert len(server.seen) == 4
+
+
+async def test_a_protocol_that_the_user_chose_is_not_changed(
+    server: Any, reply: Any, transport: Transport, bench: Any
+) -> None:
+    status, body = REFUSALS[0]
+    server.replies = [reply(status, {"content-type": "application/json"}, (body,))]
+    own = ModelsSettings(models={"test/m": ModelSettings(tool_protocol="native")})
+    kit = await bench(settings={"model": "test/m"})
+    kit.kernel.router.replace(HttpProvider("test", f"{server.url}/v1", "chat", transport, settings=own))
+    ended = await kit.run("x")
+    assert ended.state == "failed"
+    assert 'tool_protocol = "text"' in ended.hint
+    assert len(server.seen) == 1

@@ -62,7 +62,7 @@ def test_types_of_a_tool_stand_where_they_are_used() -> None:
     assert properties["spots"]["items"] == properties["tree"]["properties"]["spot"] == spot
     below = {"type": "object", "description": "A tree."}
     assert properties["tree"]["properties"]["parts"]["items"] == below
-    assert properties["tree"]["properties"]["other"]["anyOf"] == [below, {"type": "null"}]
+    assert properties["tree"]["properties"]["other"] == below
     assert properties["level"]["type"] == "integer"
 
 

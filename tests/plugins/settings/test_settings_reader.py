@@ -286,6 +286,22 @@ def test_pairs_of_the_command_line_are_read_like_the_environment(place):
             ORCHARD.parse_pair(wrong)
 
 
+def test_a_name_with_a_dot_is_quoted_in_a_pair(place):
+    """As in TOML; what is not a key is an error, and an unknown name in quotes is one, too."""
+    pairs = ['roles."a.b" = x/y', "roles.'c=d'=z", '"model"=m', 'roles."e".f=1']
+    settings = place.load(overrides=dict(map(ORCHARD.parse_pair, pairs[:3])))
+    kernel = settings.get(TopSettings)
+    assert (kernel.roles, kernel.model) == ({"a.b": "x/y", "c=d": "z"}, "m")
+    with pytest.raises(SettingsError, match=r"roles\.e"):
+        place.load(overrides=dict(map(ORCHARD.parse_pair, pairs[3:])))
+    for unknown in ('"modle"=m', '"shell.timeout"=5', 'shell."timeuot"=5'):
+        with pytest.raises(SettingsError, match="unknown"):
+            place.load(overrides=dict([ORCHARD.parse_pair(unknown)]))
+    for wrong in ('roles."a=1', 'roles."a"b=1', '"a"=1\nb=2', '""x=1'):
+        with pytest.raises(SettingsError, match="command line"):
+            place.load(overrides=dict([ORCHARD.parse_pair(wrong)]))
+
+
 def test_overrides_of_a_program_are_values_not_text(place):
     """An embedder passes Python values; text is not parsed, ``None`` takes a limit away."""
     settings = place.load("timeout = 60", overrides={"timeout": None, "shell": {"login": True}, "model": "[x]"})

@@ -191,13 +191,16 @@ async def test_cancellation_leaves_nothing(run, root: Path, screen, left) -> Non
 
 
 @pytest.mark.parametrize("how", ["CHILD &", "nohup CHILD &", "(setsid CHILD &)", "CHILD >/dev/null 2>&1 &"])
-async def test_background_child_neither_hangs_nor_stays(run, root: Path, how: str, left) -> None:
-    """A command that leaves something behind is done when it is done, and what it left is ended."""
+async def test_background_child_does_not_hold_its_command_up(run, root: Path, how: str, left) -> None:
+    """A command that leaves something behind is done when it is done, and what it left is a service."""
     os.mkfifo(root / "up")
     child = "sh -c 'echo $$ >>pids; echo >up; exec sleep 1000'"
     with trio.fail_after(60):
         output = await run(f"{how.replace('CHILD', child)}\nread x <up; echo done")
     assert "done" in output.text
+    assert output.data["service"] == "s1"
+    assert len(left(root)) == 1
+    await run(tool="stop_service", service="s1")
     assert left(root) == []
 
 

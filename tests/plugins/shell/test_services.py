@@ -323,11 +323,15 @@ async def test_a_service_killed_from_outside_is_told(run, root: Path) -> None:
     assert output.code == E_CMD_FAIL
 
 
-async def test_what_a_service_leaves_is_ended_with_it(run, root: Path, long_look, left) -> None:
-    """A server that forks itself into the background is not kept; the reader is told why."""
+async def test_a_service_that_forks_itself_goes_on(run, root: Path, left) -> None:
+    """The end of the command that started it is told; it can be stopped by the same name."""
     os.mkfifo(root / "up")
-    output = await run("setsid sh -c 'echo $$ >>pids; echo >up; exec sleep 1000' & read x <up", background=True)
-    assert "It left something running in the background, which was ended with it." in output.text
+    await run("setsid sh -c 'echo $$ >>pids; echo >up; exec sleep 1000' & read x <up", background=True)
+    with trio.fail_after(60):
+        while "its command has ended (exit code 0)" not in (await run(tool="list_services")).text:  # noqa: ASYNC110
+            await trio.sleep(0.01)
+    assert len(left(root)) == 1
+    assert "stopped after" in (await run(tool="stop_service", service="s1")).text
     assert left(root) == []
 
 
@@ -414,10 +418,10 @@ async def test_a_moved_command_takes_no_input(run) -> None:
 
 
 async def test_the_model_is_told_what_was_ended_with_a_command(run, root: Path, left) -> None:
-    """A server started with & does not live on, and the answer says how it would."""
+    """A server started with & does not live on where there is no room for it, and the answer says so."""
     os.mkfifo(root / "up")
     child = "setsid sh -c 'echo $$ >>pids; echo >up; exec sleep 1000'"
-    output = await run(f"({child} >/dev/null 2>&1 &); read x <up; echo done")
+    output = await run(f"({child} >/dev/null 2>&1 &); read x <up; echo done", settings={"services": 0})
     assert output.text.startswith("Exit code 0")
     assert "\ndone\n[It left something running in the background, which was ended with it." in output.text
     assert left(root) == []

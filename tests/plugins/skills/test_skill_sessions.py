@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -271,7 +272,7 @@ async def test_a_skill_that_comes_is_told_and_so_is_the_tool(opened, tmp_path):
 
 async def test_nothing_is_told_while_nothing_changes(opened):
     async with opened(
-        {"pdf/SKILL.md": PDF}, plugins=[Toggle(lambda: None)], answers=[*[use("meanwhile")] * 5, "Done."]
+        {"pdf/SKILL.md": PDF}, plugins=[Toggle(lambda: None)], answers=[*[use("meanwhile")] * 4, "Done."]
     ) as bench:
         await bench.run("Go")
         assert not any(event.notes or event.layers for event in bench.of(RoundEnded))
@@ -480,3 +481,17 @@ def test_what_goes_to_the_log_is_plain_data(tmp_path):
 
     write(tmp_path / "pdf", {"SKILL.md": PDF})
     assert json.loads(json.dumps(about(Entry(load_skill(tmp_path / "pdf"), "x", "user"), body=True)))["name"] == "pdf"
+
+
+async def test_long_instructions_are_read_in_parts(opened):
+    """A skill of 100,000 characters comes in parts, each of which says where the next one begins; nothing is lost."""
+    body = "\n".join(f"Line {number} of the instructions." for number in range(3_000))
+    async with opened({"long/SKILL.md": skill_text("long", body=body)}, settings={"skills.inject": "index"}) as bench:
+        start, read = 1, ""
+        while start:
+            text = (await bench.call("use_skill", name="long", start_line=start)).text
+            assert len(text) < 35_000
+            read += text
+            found = re.search(r"read on with start_line=(\d+)", text)
+            start = int(found[1]) if found else 0
+        assert all(f"Line {number} of" in read for number in range(3_000))

@@ -9,6 +9,7 @@ import socket
 from collections import Counter
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
+import pytest
 from hilum_web import METADATA, Reach, check_url
 from hilum_web.addresses import embedded
 
@@ -295,7 +296,7 @@ ALLOWED = [
 
     "http://public.example", "http://public.example/", "HTTP://PUBLIC.EXAMPLE/", "hTtPs://Public.Example/Path",
     "https://public.example:443/",
-    "https://public.example:/", "http://public.example:65535/", "http://public.example:1/",
+    "https://public.example:/", "http://public.example:65535/", "http://public.example:2/",
     "http://public.example:0080/", "http://public.example./",
     "http://public.example?q=1", "http://public.example#part", "http://public.example:80#@127.0.0.1:x/@",
     "http://public.example/?next=http://127.0.0.1/", "http://public.example/@127.0.0.1/",
@@ -359,3 +360,18 @@ def test_listing_a_host_opens_everything_but_metadata():
             assert bool(verdict) is bool(found), (url, verdict.reason)
         counts[bool(verdict)] += 1
     assert min(counts.values()) > 40
+
+
+@pytest.mark.parametrize("port", [22, 25, 110, 143, 587, 2049, 6000, 6667])
+def test_ports_of_other_protocols_are_refused_whoever_lists_the_host(port):
+    """As browsers do: a page must not speak to a mail server."""
+    from hilum_web import Reach, check_url
+
+    for url, reach in (
+        (f"http://93.184.216.34:{port}/", Reach()),
+        (f"http://10.0.0.1:{port}/", Reach(hosts=frozenset({"10.0.0.1"}))),
+    ):
+        verdict = check_url(url, reach=reach)
+        assert not verdict
+        assert "which browsers do not contact" in verdict.reason
+    assert check_url("http://93.184.216.34:8080/")

@@ -223,7 +223,7 @@ async def test_redirects_are_followed_and_the_last_address_told(site, fetch):
     [
         ("/loop", "E_HTTP", "in a circle"),
         ("http://169.254.169.254/latest", "E_ADDRESS", "metadata"),
-        ("http://localhost:1/", "E_ADDRESS", "this machine"),
+        ("http://localhost:8123/", "E_ADDRESS", "this machine"),
         ("http://[::ffff:10.0.0.1]/", "E_ADDRESS", "private"),
         ("file:///etc/passwd", "E_ADDRESS", "only http"),
         ("http://user:pw@127.0.0.1/", "E_ADDRESS", "password"),
@@ -276,7 +276,7 @@ async def test_the_users_network_is_not_fetched_unless_they_list_it(site, fetch)
     ("url", "code"),
     [
         ("http://no-such-host.invalid/", "E_UNREACHABLE"),
-        ("http://127.0.0.1:1/", "E_UNREACHABLE"),
+        ("http://127.0.0.1:8999/", "E_UNREACHABLE"),
         ("nonsense", "E_ADDRESS"),
         ("ftp://example.com/", "E_ADDRESS"),
         ("http://2130706433/", "E_ADDRESS"),
@@ -285,7 +285,7 @@ async def test_the_users_network_is_not_fetched_unless_they_list_it(site, fetch)
 )
 async def test_addresses_that_cannot_be_fetched(site, fetch, url, code):
     """One sentence names the host and what is wrong with it."""
-    result = await fetch(url, hosts=["127.0.0.1:1"], robots=False)
+    result = await fetch(url, hosts=["127.0.0.1:8999"], robots=False)
     assert result.code == code
     assert "Traceback" not in result.text
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Runs", "SchedulerSettings", "open_session", "tell"]
 
+# What the instance of a session implements: without it no call runs.
+gates = ("on_tool_call",)
+
 
 @hookimpl
 async def open_session(session: Session) -> AsyncIterator[Runs]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import gc
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any, Literal
 
 import trio
-from hilum import Kernel, Session, UsageError, open_kernel
+from hilum import Kernel, Session, UsageError, open_kernel, open_standard_session
 from hilum.errors import E_NOT_FOUND
-from hilum.events import PluginEvent
+from hilum.events import FINAL, PluginEvent, PluginFault
+from hilum.store import is_open
+from hilum_commandline import say
 
 from hilum_agents.managing import ACTIONS, Desk, make_parser, parse
 from hilum_agents.runs import kept, results
@@ -83,8 +87,8 @@ async def _find(kernel: Kernel, desk: Desk, name: str) -> tuple[str, str, dict[s
 
 
 @asynccontextmanager
-async def _session(kernel: Kernel, **options: Any) -> AsyncIterator[Session]:
-    async with kernel.open_session(**options) as session:
+async def _frozen(opened: AbstractAsyncContextManager[Session]) -> AsyncIterator[Session]:
+    async with opened as session:
         gc.freeze()  # what is loaded stays: a collection that went through it would hold up every agent for 50 ms
         yield session
 
@@ -101,6 +105,8 @@ async def _run(argv: list[str], desk: Desk) -> int:
     parser.add_argument(
         "--approve", choices=("auto", "readonly"), default=None, help="let calls that are asked for run, or refuse them"
     )
+    parser.add_argument("--plugin", action="append", default=[], metavar="FILE", help="load a plugin from a file, too")
+    parser.add_argument("--no-plugin", action="append", default=[], metavar="NAME", help="leave a plugin out")
     options = parse(parser, argv, desk)
     wanted = [(name.strip(), " ".join(options.prompt)) for name in options.name.split(",") if name.strip()]
     wanted += [(name, prompt) for name, prompt in options.also]
@@ -112,17 +118,21 @@ async def _run(argv: list[str], desk: Desk) -> int:
         return 0
     for name, _ in wanted:
         await desk.entry(name)  # what is wrong with a name is told before what is wrong with the model
-    async with _kernel(desk) as kernel:
-        if options.model:
-            kernel.router.model(options.model)
-            kernel.router.roles["default"] = options.model
-        else:
-            await kernel.router.default()
-        more = {"kind": _kind(desk), "approve": options.approve, "model": options.model or None}
-        async with _session(kernel, workspace=desk.workspace, **more) as session:
-            half, after = _half(session), session.journal.last
-            begun = await _begin(half, wanted, options.timeout)
-            return await _watched(half, [identity for _, identity in begun], after, desk, options.json)
+    opened = open_standard_session(
+        desk.workspace,
+        kind=_kind(desk),
+        model=options.model,
+        approve=options.approve,
+        extra_plugins=[Path(path) for path in options.plugin],
+        without=options.no_plugin,
+    )
+    async with _frozen(opened) as session:
+        half, after = _half(session), session.journal.last
+        for fault in session.journal.since(0):
+            if isinstance(fault, PluginFault):
+                say(f"hilum: the plugin {fault.plugin} failed in {fault.hook}: {fault.error}", to=sys.stderr)
+        begun = await _begin(half, wanted, options.timeout)
+        return await _watched(half, [identity for _, identity in begun], after, desk, options.json)
 
 
 async def _begin(half: Runs, wanted: list[tuple[str, str]], timeout: float | None) -> list[tuple[str, str]]:
@@ -153,11 +163,12 @@ async def _retry(argv: list[str], desk: Desk) -> int:
         return 0
     async with _kernel(desk) as kernel:
         where, identity, _ = await _find(kernel, desk, options.id)
-        await kernel.router.default()
-        async with _session(kernel, resume=where, kind=_kind(desk)) as session:
-            half, after = _half(session), session.journal.last
-            half.scheduler.settle(resumed=False)
-            return await _watched(half, [await half.retry(identity)], after, desk, options.json)
+    opened = open_standard_session(desk.workspace, resume=where, kind=_kind(desk), needs_model=False)
+    async with _frozen(opened) as session:
+        await session.kernel.router.default()
+        half, after = _half(session), session.journal.last
+        half.scheduler.settle(resumed=False)
+        return await _watched(half, [await half.retry(identity)], after, desk, options.json)
 
 
 @asynccontextmanager
@@ -200,7 +211,13 @@ async def _results(argv: list[str], desk: Desk) -> int:
         rows = list[dict[str, Any]]()
         async with _kernel(desk) as kernel:
             async for session, ledger, _ in _stored(kernel, desk):
-                rows += [{**status_of(entry), "session": session} for entry in ledger.entries.values()]
+                states = [{**status_of(entry), "session": session} for entry in ledger.entries.values()]
+                working = [row for row in states if row["status"] not in FINAL]
+                if working and not await is_open(kernel.store, session):
+                    for row in working:
+                        row["status"] = "interrupted"
+                        row["current_step"] = f"cut off; hilum run --resume {session} continues it"
+                rows += states
         rows.sort(key=lambda row: row["started"])
     if options.json:
         desk.say_json(rows)
@@ -223,11 +240,13 @@ async def _result(argv: list[str], desk: Desk) -> int:
         result: dict[str, Any] | None = await half.result(options.id)
     else:
         async with _kernel(desk) as kernel:
-            _, identity, result = await _find(kernel, desk, options.id)
+            session, identity, result = await _find(kernel, desk, options.id)
+            if result is None and not await is_open(kernel.store, session):
+                hint = f"hilum run --resume {session} continues it."
+                raise UsageError(f"The agent {identity} was cut off and has no result.", code=E_NOT_FOUND, hint=hint)
         if result is None:
-            raise UsageError(
-                f"The agent {identity} has no result yet.", code=E_NOT_FOUND, hint="Ask again when it has ended."
-            )
+            hint = "Ask again when it has ended."
+            raise UsageError(f"The agent {identity} has no result yet.", code=E_NOT_FOUND, hint=hint)
     assert result is not None
     _show(result, desk, options.json)
     return 0

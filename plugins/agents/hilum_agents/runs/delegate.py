@@ -31,7 +31,8 @@ def _half(session: Session) -> Runs:
     return half
 
 
-@tool(risk="read", effect="idempotent", timeout=DAY)
+# A stopped sub-agent ends its own calls first, and those have a grace of their own, at each depth.
+@tool(risk="read", effect="idempotent", timeout=DAY, grace=30.0, queues="agents")
 async def task(
     call: Call,
     description: str,
@@ -41,18 +42,15 @@ async def task(
     background: bool = False,
     agent: str = "",
 ) -> Output:
-    """Launch a sub-agent to handle a complex sub-task on its own. It has its own context and the tools you have.
-
-    Use it to explore a large codebase without filling your context, and for independent parts that can be done in parallel.
-    Do not use it for what one or two tool calls can do.
+    """Start a sub-agent with its own context and your tools: to explore much code, or for independent parts in parallel.
 
     Args:
-        description: What it is about, in 3 to 5 words.
-        prompt: Detailed instructions. It cannot see this conversation: include all it needs.
-        model: "fast" for quick and simple tasks, "default" for complex ones.
-        readonly: It can only read, search and list files and read lints.
-        background: Do not wait for it: go on; you are told when it has ended.
-        agent: Name of a defined agent (explore, review ...) to do it, with those of your tools that it may use.
+        description: 3 to 5 words.
+        prompt: Complete instructions. It does not see this conversation.
+        model: "fast" for simple tasks.
+        readonly: It may only read and search.
+        background: Do not wait; its end is announced.
+        agent: A defined agent to do it, such as explore or review.
     """
     agents, own = _half(call.session), call.agent
     ledger = agents.scheduler.ledger
@@ -69,6 +67,7 @@ async def task(
             owner_run=own.run.id, lane=own.name, key=key, depth=depth, wakes=background, definition=definition,
         )  # fmt: skip
         entry = ledger.entries[identity]
+    call.release_queues()  # it has taken its place: the next one of this answer may follow it
     if background:
         started = f"Started in the background as {entry.id}. You are told when it has ended; do not wait for it."
         return Output(started, data={"agent_id": entry.id})
@@ -168,13 +167,13 @@ async def _output(agents: Runs, entry: Entry) -> Output:
     return Output(results.tell(result) + used, data=data, code=code)
 
 
-@tool(risk="execute", effect="idempotent")
+@tool(risk="execute", effect="idempotent", queues="agents", deferred=True)
 async def handover(call: Call, agent: str, brief: str) -> Output:
-    """Hand what is left to do over to another agent, which reports to the user itself. End your work after it.
+    """Hand the rest of the work over to another agent, which reports to the user itself. End your work after it.
 
     Args:
-        agent: Name of the agent.
-        brief: What it must know: the goal, what is done, what is left, where to look. It cannot see this conversation.
+        agent: Name of a defined agent, such as test or review.
+        brief: The goal, what is done, what is left and where to look. It does not see this conversation.
     """
     agents, own = _half(call.session), call.agent
     key = f"{own.name}/{own.run.id}/{own.run.turn}/{call.id}"
@@ -208,9 +207,17 @@ def narrow(giver: Agent, wanted: ToolFilter) -> ToolFilter:
     return ToolFilter(allow=tuple(both))
 
 
-@tool(risk="read", effect="pure")
+def _nothing_started(agent: Agent) -> bool:
+    """Return whether no agent was started in the session, so that there is no result to read."""
+    from hilum_agents.runs.half import Runs
+
+    runs = agent.session.half(Runs)
+    return runs is None or not runs.scheduler.ledger.entries
+
+
+@tool(risk="read", effect="pure", deferred=_nothing_started)
 async def get_agent_result(session: Session, agent_id: str) -> Output:
-    """Get what an agent found that was started earlier: its text, files, what is done and what is not.
+    """Read the result of an agent that was started earlier: its text, files, what is done and what is not.
 
     Args:
         agent_id: Its id, or the beginning of it.

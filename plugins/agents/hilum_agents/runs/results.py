@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from hilum import HilumError
+from hilum import AssistantMessage, HilumError, ToolMessage
 from hilum.events import RunEnded
 
 from hilum_agents.runs.records import Entry
@@ -14,6 +14,15 @@ from hilum_agents.runs.watch import Watch
 if TYPE_CHECKING:
     from hilum import Session
 
+# What comes back of a run that did not complete: entries of each kind, and characters of each.
+MAX_RESULTS = 8
+MAX_SAID = 600
+MAX_ARGUMENTS = 200
+MAX_FOUND = 600
+NEXT = {
+    "partial_success": "Use what it found; do the rest yourself, or start a new task for it with a narrower prompt.",
+    "timed_out": "Use what it found; do the rest yourself, or start a new task for it with a narrower prompt.",
+}
 SAID = {
     "completed": "It is done.",
     "partial_success": "It is done in part.",
@@ -45,10 +54,29 @@ def build(session: Session, entry: Entry, ended: RunEnded, watch: Watch, status:
     return {
         "agent_id": entry.id, "agent": entry.agent, "status": status, "current_step": SAID[status],
         "progress": 1.0 if status == "completed" else max(entry.progress, watch.progress),
-        "text": ended.text or watch.seen, **files, "actions": watch.actions, "tools_used": watch.tools,
+        "text": ended.text or watch.seen or ended.commentary, "gathered": _gathered(session, entry, ended),
+        **files, "actions": watch.actions, "tools_used": watch.tools,
         "turns": ended.turns, "seconds": round(ended.seconds, 3), "usage": msgspec.to_builtins(ended.usage),
         "cost": watch.cost, "error": error, "done": done, "not_done": left, "run": entry.run, "owner": entry.owner,
     }  # fmt: skip
+
+
+def _gathered(session: Session, entry: Entry, ended: RunEnded) -> str:
+    """Return what a run that did not complete found out: what it said on its way, and the beginnings of its last results."""
+    agent = session.agents.get(entry.actor)
+    if ended.state in ("completed", "stopped") or agent is None:
+        return ""
+    conversation = agent.conversation
+    messages = conversation.messages[conversation.request or 0 :]
+    said = [message.text.strip() for message in messages if isinstance(message, AssistantMessage)]
+    calls = {call.id: call for message in messages if isinstance(message, AssistantMessage) for call in message.calls}
+    results = [result for message in messages if isinstance(message, ToolMessage) for result in message.results]
+    # The last thing it said is the text of the result.
+    lines = [f"- It said: {text[:MAX_SAID]}" for text in said[:-1] if text][-MAX_RESULTS:]
+    for result in [result for result in results if not result.code][-MAX_RESULTS:]:
+        arguments = calls[result.call_id].arguments if result.call_id in calls else ""
+        lines.append(f"- {result.name} {arguments[:MAX_ARGUMENTS]}: {' '.join(result.text[:MAX_FOUND].split())}")
+    return "\n".join(lines)
 
 
 def _files(session: Session, entry: Entry) -> dict[str, list[str]]:
@@ -76,10 +104,15 @@ def _files(session: Session, entry: Entry) -> dict[str, list[str]]:
 def tell(result: dict[str, Any]) -> str:
     """Give a result as a model, or a user, reads it."""
     status, error, text = result["status"], result.get("error"), result.get("text", "")
-    lines = [] if status == "completed" else [f"{SAID[status]} {error['message'] if error else ''}".rstrip()]
-    if text and status not in ("completed", "partial_success"):
-        lines.append("What it had so far:")
+    lines = []
+    if status != "completed":
+        parts = [SAID[status], error["message"] if error else "", NEXT.get(status, "")]
+        lines.append(" ".join(part for part in parts if part))
+        if text:
+            lines.append("What it said last:")
     lines += [text] if text else []
+    if result.get("gathered"):
+        lines.append(f"What it gathered:\n{result['gathered']}")
     for title, key in (
         ("Files made", "files_made"),
         ("Files changed", "files_changed"),

@@ -6,6 +6,7 @@ from typing import Any
 
 from hilum_context.look import Source
 from hilum_context.sources.cursor import AroundCursor
+from hilum_context.sources.environment import Environment
 from hilum_context.sources.linter import LinterErrors
 from hilum_context.sources.open_files import OpenFiles
 from hilum_context.sources.recent import RecentEdits
@@ -13,5 +14,11 @@ from hilum_context.sources.search import SearchResults
 from hilum_context.sources.terminal import Terminal
 
 SOURCES: tuple[type[Source[Any]], ...] = (
-    OpenFiles, AroundCursor, LinterErrors, Terminal, RecentEdits, SearchResults,
-)  # fmt: skip
+    Environment,
+    OpenFiles,
+    AroundCursor,
+    LinterErrors,
+    Terminal,
+    RecentEdits,
+    SearchResults,
+)

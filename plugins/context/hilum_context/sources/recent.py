@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 
 import trio
@@ -53,10 +54,11 @@ class RecentEdits(Source[list[tuple[Text, str]]]):
         root = str(look.session.workspace.root)
         known = {path: ("journal", at) for path, at in (changes.recent(TRIED) if changes else ())}
         with trio.move_on_after(0.8 * look.settings.timeout) as scope:
-            top = await trio.to_thread.run_sync(_repository, root, abandon_on_cancel=True)
-            listed = await _changed(look, top) if top else None
-            source = "times" if listed is None else "git"
-            read = (lambda: _newest(root)) if listed is None else (lambda: _times(root, listed))
+            status = await look.git.status()
+            if status is None:
+                source, read = "times", partial(_newest, root)
+            else:
+                source, read = "git", partial(_times, root, [*status.changed, *status.untracked])
             for path, at in await trio.to_thread.run_sync(read, abandon_on_cancel=True):
                 known.setdefault(path, (source, at))
         if scope.cancelled_caught:
@@ -72,29 +74,6 @@ class RecentEdits(Source[list[tuple[Text, str]]]):
             shown, lines = cut(whole, TOKENS)
             hashed = text.hash if shown == whole else ""
             yield Piece(self.type, shown, text.path, source=source, lines=lines, hash=hashed)
-
-
-def _repository(root: str) -> str:
-    """Give the top folder of the repository that a folder is in, if Git can look at it without running what it names."""
-    folder = root
-    while not os.path.lexists(os.path.join(folder, ".git")):
-        if folder == os.path.dirname(folder):
-            return ""
-        folder = os.path.dirname(folder)
-    from hilum_guard import repository_doubt  # reads commands, too: not where there is no repository
-
-    return "" if repository_doubt(root) else folder
-
-
-async def _changed(look: Look, top: str) -> list[str] | None:
-    """Ask Git what differs from the last commit; gives absolute paths, ``None`` if Git cannot say."""
-    argv = "git --no-optional-locks -c core.fsmonitor=false status --porcelain -z --no-renames --ignore-submodules=all"
-    root = look.session.workspace.root
-    done = await look.session.processes.run([*argv.split(), "--untracked-files=normal", "--", "."], cwd=root, grace=0)
-    if done.returncode:
-        return None
-    entries = [entry for entry in done.stdout.split(b"\0") if len(entry) > 3 and b"D" not in entry[:2]]
-    return [os.path.join(top, os.fsdecode(entry[3:])) for entry in entries]
 
 
 def _times(root: str, paths: list[str]) -> list[tuple[str, float]]:

@@ -7,6 +7,7 @@ not sure, the edit is refused: a wrong edit is far worse than a refusal.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -52,8 +53,9 @@ def apply_edit(content: str, old: str, new: str) -> Edit:
     Args:
         content: All the text of the file.
         old: The piece to replace, as a model copied it. Empty only for an empty content.
-        new: What takes its place. Where ``old`` is not exact, it is indented as the file is, and of the lines that it
-            shares with ``old`` the file's own stay.
+        new: What takes its place. Where ``old`` is not exact, the file's own form of the lines that both share stays, and the
+            other lines are written as they are here; where all of ``old`` is indented otherwise than the file, their leading
+            white space is shifted as that of ``old`` is.
 
     Returns:
         The new content, how the piece was found, and which lines changed.
@@ -152,7 +154,7 @@ def _reread(source: Source, old: str, new: str) -> Edit | None:
     if edit := _unnumbered(source, old, new):
         return edit
     edits = [edit for reading in without_escapes(old, new) if (edit := _as_read(source, reading))]
-    if len({edit.content for edit in edits}) > 1:
+    if len({re.sub(r"[ \t]+$", "", edit.content, flags=re.MULTILINE) for edit in edits}) > 1:
         raise unsafe("The escapes in the texts can be read in two ways.", edits[0].removed.start - 1, source)
     return edits[0] if edits else None
 
@@ -177,15 +179,32 @@ def _unnumbered(source: Source, old: str, new: str) -> Edit | None:
 
 
 def _as_read(source: Source, reading: Reading) -> Edit | None:
-    kind, old, new, doubt, number = reading
-    line = source.lines[number - 1] if 0 < number <= len(source.lines) else ""
-    if not old or (number and key_of(line) != key_of(old)):
+    kind, old, new, doubt, line = reading
+    if not old or (line and not _begins_at(source, old, line)):
         return None
-    span = replace_exactly(source, old, old if doubt else new)
-    edit = _edit(source, span, kind) if span else _loosely(source, old, "" if doubt else new, kind)
-    if edit and doubt:
-        raise unsafe(doubt, max(edit.removed.start - 1, 0), source)
-    return edit
+    if doubt:
+        place = _place_of(source, old)
+        if place:
+            raise unsafe(doubt, place.start, source, len(place))
+        return None
+    span = replace_exactly(source, old, new)
+    return _edit(source, span, kind) if span else _loosely(source, old, new, kind)
+
+
+def _begins_at(source: Source, old: str, line: int) -> bool:
+    """Return whether the lines of the file from this one on say what a text says, blank lines included."""
+    lines = old.removesuffix("\n").split("\n")
+    there = source.lines[line - 1 : line - 1 + len(lines)] if line > 0 else []
+    return [key_of(text) for text in there] == [key_of(text) for text in lines]
+
+
+def _place_of(source: Source, old: str) -> range | None:
+    """Return the indexes of the lines that a text means; ``None`` where it is not in the file."""
+    span = replace_exactly(source, old, old)
+    if span:
+        return range(span.first, max(span.stop - old.endswith("\n"), span.first + 1))
+    place = find(source, Lines(old)) if not is_blank(old) else None
+    return range(place.filled[0], place.filled[-1] + 1) if place else None
 
 
 def _places_of(source: Source, new: str) -> list[int]:

@@ -13,9 +13,10 @@ _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 PLAIN = {
     ord(c): plain for plain, chars in ((" ", _SPACES), ('"', _DOUBLE), ("'", _SINGLE), ("-", _DASHES)) for c in chars
 }
+PLAIN[ord("\u2026")] = "..."
 BLANKS = " \t" + _SPACES
 _SPACE_TABLE = {ord(c): " " for c in _SPACES}
-_TOKEN = re.compile(rf"[{BLANKS}]+|\w+|[^\w{BLANKS}]")
+_TOKEN = re.compile(rf"[{BLANKS}]+|\w+|\.{{3}}|[^\w{BLANKS}]")
 _QUOTED = re.compile(r"""\\.|["'`]""", re.DOTALL)
 
 
@@ -51,7 +52,7 @@ def plain(text: str) -> str:
 
 
 def tokens_of(body: str) -> list[str]:
-    """Split a text into words, runs of white space, and single other characters."""
+    """Split a text into words, runs of white space, ellipses, and single other characters."""
     return _TOKEN.findall(body)
 
 

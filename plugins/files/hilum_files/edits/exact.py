@@ -14,7 +14,12 @@ _OPERATORS = frozenset(
     "== != <= >= => -> <- && || ++ -- ** // << >> += -= *= /= %= |= &= ^= := :: .. =~ !~ ?? ?.".split()
 )
 _MANY = 5_000_000
-_HYPHENATED = re.compile(r"\w-[^\W\d]")
+# Versions, and not decimal numbers: three parts, a `v` in front, or a mark of a pre-release behind.
+_VERSION = re.compile(
+    r"v\d+(?:\.\w+)+|\d+(?:\.\w+){2,}|\d+(?:\.\d+)+\.?(?:a|b|c|rc|alpha|beta|dev|post|pre)\.?\d*", re.IGNORECASE
+)
+_NAME_BEHIND = re.compile(r"[\w.]*")
+_NAME_BEFORE = re.compile(r"[\w.]*\Z")
 
 
 class Span(NamedTuple):
@@ -73,20 +78,33 @@ def _span(source: Source, first: int, stop: int, lines: list[str], slip: str) ->
 
 
 def _cut(before: str, old: str, after: str) -> str:
-    """Say what a text cuts at its ends: a number, an operator, or, if it is more than one word, a word."""
-    if (re.match(r"\.\d", after) and old[-1].isdigit()) or (re.search(r"\d\.$", before) and old[0].isdigit()):
-        return "a longer number"
+    """Return what a text cuts at its ends: a number, an operator, or, if it is more than one word, a word.
+
+    A word that goes on behind a hyphen and the parts of a version are words of their own.
+    """
     phrase = bool(re.search(r"\s", old.strip()))
-    if phrase and (_HYPHENATED.search(before[-2:] + old[:1]) or _HYPHENATED.search(old[-1:] + after[:2])):
-        return "a longer word"
-    for left, right in ((before[-1:], old[:1]), (old[-1:], after[:1])):
-        if left.isdigit() and right.isdigit():
+    for left, right in ((before, old), (old, after)):
+        joint = left[-1:] + right[:1]
+        if len(joint) < 2:
+            continue
+        if joint.isdigit():
             return "a longer number"
-        if phrase and re.fullmatch(r"\w\w", left + right):
+        if _in_version(left, right):
+            continue
+        if (re.match(r"\.\d", right) and left[-1].isdigit()) or (re.search(r"\d\.\Z", left) and right[0].isdigit()):
+            return "a longer number"
+        if phrase and re.fullmatch(r"\w\w", joint):
             return "a longer word"
-        if phrase and left + right in _OPERATORS:
+        if phrase and joint in _OPERATORS:
             return "a longer operator"
     return ""
+
+
+def _in_version(left: str, right: str) -> bool:
+    """Return whether the place between two texts lies in a version number."""
+    head, tail = _NAME_BEFORE.search(left[-100:]), _NAME_BEHIND.match(right[:100])
+    name = (head[0] if head else "") + (tail[0] if tail else "")
+    return bool(_VERSION.fullmatch(name.strip(".")))
 
 
 def _ended(source: Source, before: str, old: str, after: str, new: str, last: int) -> str:

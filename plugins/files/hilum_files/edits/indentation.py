@@ -58,15 +58,16 @@ def _retyped(table: dict[str, str], new: Sequence[str], around: Callable[[], Seq
     old_tabs, file_tabs = (any("\t" in indent for indent in side) for side in (table, table.values()))
     if old_tabs == file_tabs:
         return None
-    spaces = [*table, *new] if file_tabs else [*table.values(), *around()]
-    step = _step(indent for indent in spaces if "\t" not in indent)
+    spaces = [
+        indent for indent in ([*table, *new] if file_tabs else [*table.values(), *around()]) if "\t" not in indent
+    ]
     found: list[Rule] = []
     for width in _WIDTHS:
         moved = {_width(file, width) - _width(old, width) for old, file in table.items()}
         if len(moved) != 1:
             continue
         one = _typed(width, next(iter(moved)), file_tabs, min(_width(old, width) for old in table))
-        if width == step and moved == {0}:
+        if moved == {0} and _is_step(width, spaces):
             return one
         found.append(one)
 
@@ -91,6 +92,16 @@ def _step(indents: Iterable[str]) -> int:
     return gcd(*(len(indent) for indent in indents))
 
 
+def _is_step(width: int, indents: Sequence[str]) -> bool:
+    """Return whether lines are indented by steps of this width, but for some: comments and lines that go on are not."""
+    depths = [len(indent) for indent in indents if indent]
+    if gcd(*depths) == width:
+        return True
+    fitting = sum(depth % width == 0 for depth in depths)
+    once = sum(depth % (2 * width) != 0 for depth in depths if depth % width == 0)
+    return width == _WIDTHS[0] and fitting >= 0.75 * len(depths) and once > 0
+
+
 def _width(indent: str, tab: int) -> int:
     return len(indent.expandtabs(tab))
 
@@ -111,6 +122,9 @@ def written_for_the_file(pairs: Sequence[tuple[str, str]], new: Sequence[str], c
     like_old = any(n == o for o, n, f in common if o != f)
     like_file = any(n == f for o, n, f in common if o != f)
     (old, file), first = pairs[0], new[0]
+    table = dict(pairs)
+    if all(table.get(indent) == indent for indent in new):
+        return False  # both readings are the same
     if like_old and like_file:
         return None
     if like_old:
@@ -121,6 +135,9 @@ def written_for_the_file(pairs: Sequence[tuple[str, str]], new: Sequence[str], c
         return None if further or first == old != file else True
     if old == file:
         olds, files = {o for o, _ in pairs}, {f for _, f in pairs}
+        tabs = [any("\t" in indent for indent in side) for side in (olds, files, new)]
+        if any(new) and tabs[0] != tabs[1] and tabs[2] == tabs[0]:
+            return False  # tabs or spaces tell whose indentation it is
         if all(indent in olds for indent in new):
             return False
         return True if all(indent in files for indent in new) else None

@@ -1,7 +1,8 @@
 """Merging three ways: what the model took the lines for, what they are, and what they are to become.
 
-Lines that the edit does not change keep the file's own bytes. Of a line that it changes, indentation, text, and white space
-at the end are merged one by one.
+Lines that the edit keeps, or moves, have the file's own bytes. A line that is new in the new text is written as the model sent
+it; only its indentation follows that of the old text: where the whole old text stands further in or out than in the file, or
+has tabs for spaces, the leading white space of every new line is shifted likewise, and nothing behind it is touched.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from hilum_files.edits.exact import Span, placed_behind_bare
 from hilum_files.edits.indentation import Rule, rule_for, written_for_the_file
 from hilum_files.edits.loose import Lines, Place, gaps_of
 from hilum_files.edits.source import Source
-from hilum_files.edits.typography import Typography, Unsafe, merged
+from hilum_files.edits.typography import Typography, Unsafe, has_more_typography
 
 _CODE = re.compile(
     r"[;{}()\[\],:=\\>]$|^(?:[#@*/<\-]|import|from|def|class|return|if|for|else|end|fn|func|const|let|var)\b"
@@ -40,16 +41,20 @@ def merge(source: Source, place: Place, old: Lines, new: Lines) -> Span:
     """
     try:
         first, ours, theirs = _squared(source, place, old, new)
-        blanks = any(line and is_blank(line) for line in old.lines)
-        merger = _Merger(source, place, first, ours, theirs, blanks)
+        merger = _Merger(source, place, first, ours, theirs)
         span = merger.span()
         small = len(ours) + len(theirs) < _SMALL
         for late, trim in ((True, True), (False, False), (True, False)) if small else ((True, True),):
-            if span.lines != merger.span(late=late, trim=trim).lines:
+            if _without_trailing(span) != _without_trailing(merger.span(late=late, trim=trim)):
                 raise Unsafe("Which of several like lines are the changed ones is not sure.")
     except TooMuch:
         raise Unsafe("The edit is too long for a text that was not copied exactly.") from None
     return span
+
+
+def _without_trailing(span: Span) -> list[str]:
+    """Return the lines without the white space at their ends: which of several like lines stays is all the same then."""
+    return [line.rstrip() for line in span.lines]
 
 
 # --- blank lines -----------------------------------------------------------------------------------------------------
@@ -145,7 +150,9 @@ def _counterpart(
     if here == after:
         if kind == "equal" or (kind == "replace" and i2 - i1 == j2 - j1):
             return j1 + at - i1
-        return None if kind == "delete" else -1
+        # Lines went on both sides of a gap. If it was the only one there, it may be what is to part those that stay.
+        alone = i1 > 0 and i2 <= len(real) and real[i1 - 1] == real[i2 - 1] == 0
+        return None if kind == "delete" and not alone else -1
     if any(code[0] == "replace" and code[2] - code[1] != code[4] - code[3] for code in (here, after)):
         return -1
     if "delete" in (kind, after[0]):
@@ -167,21 +174,31 @@ def _counterpart(
 
 
 class _Merger:
-    def __init__(self, source: Source, place: Place, first: int, old: list[str], new: list[str],
-                 blanks: bool) -> None:  # fmt: skip
+    def __init__(self, source: Source, place: Place, first: int, old: list[str], new: list[str]) -> None:
         self.source, self.first, self.old, self.new = source, first, old, new
         self.file = source.lines[first : first + len(old)]
         if place.first_bare:
             self._indent_first()
         pairs = [(parts_of(o), parts_of(f)) for o, f in zip(self.old, self.file, strict=True) if not is_blank(o)]
-        self.typography = Typography(((o.body, f.body) for o, f in pairs), ((o.indent, f.indent) for o, f in pairs))
-        self.surplus = any(o.trailing and o.trailing != f.trailing for o, f in pairs)
-        self.surplus |= blanks and not any(line and is_blank(line) for line in self.file)
+        written = [pair for o, f in pairs for pair in ((o.indent, f.indent), (o.body, f.body))]
+        self.typography = Typography(written, source.text)
         self.indents = [(plain_spaces(o.indent), f.indent) for o, f in pairs]
         self.keys = [key_of(line) for line in self.old], [key_of(line) for line in self.new]
         self.said = [[plain_spaces(line).rstrip() for line in lines] for lines in (self.old, self.new)]
         self.for_file: bool | None = False
         self.rule = self._rule()
+
+    def _moved(self, stays: set[int]) -> dict[str, int | None]:
+        """Return which old line says each text that does not stay in its place; ``None`` where the file has several forms."""
+        moved: dict[str, int | None] = {}
+        for index, line in enumerate(self.old):
+            if index in stays:
+                continue
+            key = parts_of(line).body or line
+            other = moved.setdefault(key, index)
+            if other is not None and _said(self.file[other]) != _said(self.file[index]):
+                moved[key] = None
+        return moved
 
     def _aligned(self, *, late: bool = False, trim: bool = True) -> list[Opcode]:
         """Align both texts by their lines, and what is left by lines that differ in white space only."""
@@ -225,10 +242,16 @@ class _Merger:
         head = self._shared([code for code in alike if code[1] == code[3] == 0])
         tail = self._shared([code for code in alike if (code[2], code[4]) == (len(self.old), len(self.new))])
         common = head + tail if head and tail else self._shared(alike)
+        if head and head[0][0] == head[0][1]:
+            common = self._shared(alike, wrapped=False)
         if len(self.indents) == 1 and self.indents[0][0] == "" and len(new) > 1 and not common:
             raise Unsafe("old_string lacks the indentation of its line; what new_string's should be is not sure.")
         closes = bool(_CLOSER.match(next(line for line in self.new if not is_blank(line)).strip()))
         for_file = self.for_file = written_for_the_file(self.indents, new, common, closes)
+        if for_file and alike[0][1] > 0 == alike[0][3] and self._may_move_in(common[0]):
+            raise Unsafe(
+                "old_string is not indented as the file is, and its first lines go: how deep the rest is, is not sure."
+            )
         if for_file is None:
             raise Unsafe("The indentation of old_string is not the file's, and that of new_string fits neither.")
         if for_file and self._may_open():
@@ -237,18 +260,46 @@ class _Merger:
             )
         return (lambda indent: indent) if for_file else rule
 
-    def _shared(self, codes: list[Opcode]) -> list[tuple[str, str, str]]:
-        """Give the indentation of each line that both texts have: in the old one, in the new one, in the file."""
-        return [
-            (self._depth(self.old[i]), self._depth(self.new[j]), parts_of(self.file[i]).indent)
-            for _, i1, i2, j1, j2 in codes for i, j in zip(range(i1, i2), range(j1, j2), strict=True)
-            if self.keys[0][i]
-        ]  # fmt: skip
+    def _shared(self, codes: list[Opcode], *, wrapped: bool = True) -> list[tuple[str, str, str]]:
+        """Return the indentation of each line that both texts have: in the old one, in the new one, in the file.
+
+        Args:
+            codes: Where both texts are alike.
+            wrapped: Whether to count lines that the new text moves into a block that it adds.
+        """
+        shared: list[tuple[str, str, str]] = []
+        moved = set[int]()
+        for _, i1, i2, j1, j2 in codes:
+            for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
+                depth = self._depth(self.new[j])
+                if not self.keys[0][i]:
+                    continue
+                if not wrapped and len(depth) > len(self._depth(self.old[i])) and self._in_added_block(j, moved):
+                    moved.add(j)
+                    continue
+                shared.append((self._depth(self.old[i]), depth, parts_of(self.file[i]).indent))
+        return shared
+
+    def _in_added_block(self, j: int, moved: set[int]) -> bool:
+        """Return whether a new line is the first in a block that a new line opens, or comes after one in such a block."""
+        above = next((index for index in range(j - 1, -1, -1) if self.keys[1][index]), -1)
+        if above < 0:
+            return False
+        if above in moved:
+            return True
+        deeper = len(self._depth(self.new[j])) > len(self._depth(self.new[above]))
+        return deeper and self.keys[1][above] not in self.keys[0] and bool(_OPENS.search(self.new[above]))
 
     def _may_open(self) -> bool:
         """Say whether the line above the place opens a block that the place does not stand in."""
         above = next((line for line in reversed(self.source.lines[: self.first]) if not is_blank(line)), "")
         return bool(_OPENS.search(above)) and len(self.indents[0][1]) <= len(parts_of(above).indent)
+
+    def _may_move_in(self, shared: tuple[str, str, str]) -> bool:
+        """Return whether a line, what stood above it being gone, may be moved into what is above the place now."""
+        old, new, file = map(len, shared)
+        above = next((line for line in reversed(self.source.lines[: self.first]) if not is_blank(line)), "")
+        return bool(_OPENS.search(above)) or len(parts_of(above).indent) >= new + file - old
 
     @staticmethod
     def _depth(line: str) -> str:
@@ -260,13 +311,14 @@ class _Merger:
 
     def span(self, *, late: bool = False, trim: bool = True) -> Span:
         """Merge all lines, aligned in one of several ways."""
-        lines: list[str] = []
-        kept: list[int | None] = []
+        pairs: list[tuple[int | None, int, str]] = []
         for kind, i1, i2, j1, j2 in self._aligned(late=late, trim=trim):
             partners = list(range(i1, i2)) if i2 - i1 == j2 - j1 else self._partners(i1, i2, j1, j2)
-            for j, i in zip(range(j1, j2), partners, strict=True):
-                lines.append(self._line(i, j, kind))
-                kept.append(None if i is None else self.first + i)
+            pairs += [(i, j, kind) for i, j in zip(partners, range(j1, j2), strict=True)]
+        stays = {i for i, j, _ in pairs if i is not None and parts_of(self.old[i]).body == parts_of(self.new[j]).body}
+        moved = self._moved(stays)
+        lines = [self._line(i, j, kind, moved) for i, j, kind in pairs]
+        kept = [None if i is None else self.first + i for i, _, _ in pairs]
         return Span(self.first, self.first + len(self.old), lines, kept)
 
     def _partners(self, i1: int, i2: int, j1: int, j2: int) -> list[int | None]:
@@ -284,63 +336,61 @@ class _Merger:
                 partners[ratios.index(best)] = i
         return partners
 
-    def _line(self, i: int | None, j: int, kind: str) -> str:
-        new = parts_of(self.new[j])
-        if i is None or (kind != "equal" and (is_blank(self.old[i]) or not new.body)):
-            return self._fresh(self.new[j])
-        if self.old[i] == self.new[j] and not (
-            self.for_file and new.body and new.indent != parts_of(self.file[i]).indent
-        ):
-            return self.file[i]
+    def _line(self, i: int | None, j: int, kind: str, moved: dict[str, int | None]) -> str:
+        """Return a line of the new text as it is to be written: the file's own where it is kept, else as it was sent."""
+        line, new = self.new[j], parts_of(self.new[j])
         if not new.body:
-            return self.file[i] if self.surplus else self.new[j]
-        old, file = parts_of(self.old[i]), parts_of(self.file[i])
-        like_old = new.indent == old.indent and not self.for_file
-        indent = file.indent if like_old else self._indent(new.indent)
-        if kind == "equal" or _likeness(self.keys[0][i], self.keys[1][j]) >= 0.5:
-            body = merged(old.body, file.body, new.body, self.typography)
-        else:
-            body = self._body(new.body)
-        return indent + body + self._trailing(old, file, new)
+            index = i if kind == "equal" and i is not None and self.old[i] == line else moved.get(line)
+            return line if index is None else self.file[index]
+        stays = i is not None and parts_of(self.old[i]).body == new.body
+        index = i if stays else moved.get(new.body)
+        if index is None:
+            self.typography.check(line)
+            if i is not None:
+                self._check_changed(i, j)
+            return self._indent(new.indent) + new.body + new.trailing
+        old, file = parts_of(self.old[index]), parts_of(self.file[index])
+        in_place = stays and new.indent == old.indent and not self.for_file
+        indent = file.indent if in_place else self._indent(plain_spaces(new.indent))
+        return indent + file.body + self._trailing(old, file, new)
 
-    def _fresh(self, line: str) -> str:
-        """Give a line that has no line of the file to go by."""
-        parts = parts_of(line)
-        if not parts.body:
-            return "" if self.surplus else line
-        trailing = parts.trailing
-        if trailing and self.surplus:
-            if trailing == "  " and self._prose():
-                raise Unsafe(
-                    "Whether spaces at the end of a new line are meant is not sure: those of old_string are not."
-                )
-            trailing = ""
-        return self._indent(parts.indent) + self._body(parts.body) + trailing
-
-    def _body(self, body: str) -> str:
-        self.typography.check(body)
-        return self.typography.mended(body)
+    def _check_changed(self, i: int, j: int) -> None:
+        """Raise ``Unsafe`` where a changed line has something in the file that the model did not see, and that may matter."""
+        old, file, new = parts_of(self.old[i]), parts_of(self.file[i]), parts_of(self.new[j])
+        lost = has_more_typography(file.body, old.body)
+        if lost and _likeness(self.keys[0][i], self.keys[1][j]) >= _ALIKE:
+            raise Unsafe(
+                "A line that changes has typographic characters or tabs in the file that old_string does not have."
+            )
+        if old.trailing != file.trailing == "  " != new.trailing and self._prose():
+            raise Unsafe("A line that changes has spaces at its end in the file: whether they are to stay is not sure.")
 
     def _indent(self, indent: str) -> str:
-        found = self.rule(plain_spaces(indent))
-        if found is None:
+        plain = plain_spaces(indent)
+        found = self.rule(plain)
+        if found is None or (found != plain != indent):
             raise Unsafe("The indentation of old_string is not the file's; what a new line should have is not sure.")
-        return found
+        return indent if found == plain else found
 
-    def _trailing(self, old: Parts, file: Parts, new: Parts) -> str:
+    @staticmethod
+    def _trailing(old: Parts, file: Parts, new: Parts) -> str:
         if old.trailing == file.trailing:
             return new.trailing
         if old.trailing != new.trailing and (new.trailing or file.trailing):
-            raise Unsafe("Spaces at the end of a changed line differ from the file in both texts.")
-        if old.body != new.body and file.trailing == "  " and self._prose():
-            raise Unsafe("A line that changes has spaces at its end in the file: whether they are to stay is not sure.")
-        return file.trailing if old.body == new.body else ""
+            raise Unsafe("Spaces at the end of a line that stays differ from the file in both texts.")
+        return file.trailing
 
     def _prose(self) -> bool:
         """Say whether the lines around look like text to read, where spaces at the end of a line may mean something."""
         around = self.source.lines[max(self.first - _AROUND, 0) : self.first + len(self.old) + _AROUND]
         filled = [line.strip() for line in around if not is_blank(line)]
         return sum(bool(_CODE.search(line)) for line in filled) < 0.4 * len(filled)
+
+
+def _said(line: str) -> tuple[str, str]:
+    """Return a line without its indentation: its text, and the white space at its end; a blank line as it is."""
+    parts = parts_of(line)
+    return (parts.body, parts.trailing) if parts.body else (line, "")
 
 
 def _likeness(a: str, b: str) -> float:

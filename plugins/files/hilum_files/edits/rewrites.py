@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from hilum_files.edits.characters import inside_quotes, is_blank
@@ -23,13 +23,21 @@ _PLAIN = {"n": "\n", "t": "\t", '"': '"', "'": "'", "\\": "\\"}
 
 
 class Reading(NamedTuple):
-    """Another reading of both texts; ``doubt`` says why the new one cannot be read so, if it cannot."""
+    """Another reading of both texts.
+
+    Attributes:
+        kind: What the reading leaves out.
+        old: The old text.
+        new: The new text.
+        doubt: Why the new text cannot be read so, if it cannot; a whole sentence.
+        line: Number of the line, from 1, at which the old text must begin, or 0 where that is not known.
+    """
 
     kind: str
     old: str
     new: str
     doubt: str = ""
-    number: int = 0
+    line: int = 0
 
 
 def without_escapes(old: str, new: str) -> list[Reading]:
@@ -41,34 +49,60 @@ def without_escapes(old: str, new: str) -> list[Reading]:
 
 
 def without_numbers(old: str, new: str) -> Iterator[Reading]:
-    """Read both texts without line numbers; where a space behind each may belong to it or not, give both readings."""
-    ours, theirs = ([_NUMBERED.match(line) for line in text.split("\n") if not is_blank(line)] for text in (old, new))
-    found = [match for match in ours if match]
-    if not found or len(found) < len(ours):
+    """Yield the readings of both texts without line numbers.
+
+    Where a space behind each number may belong to it or not, both readings are given. Numbers on some lines only count in the
+    old text where they are those of the file (``Reading.line``), and in the new one where the numbered lines stand in the old.
+    """
+    ours, theirs = _numbered_lines(old), _numbered_lines(new)
+    found = {index: match for index, match in ours.items() if match}
+    if not _are_in_order(found):
         return
-    numbers = [int(match[1]) for match in found]
-    every = [index for index, line in enumerate(old.strip("\n").split("\n")) if not is_blank(line)]
-    marks = {match[2] for match in found if match[2]}  # a blank line may have lost its mark
-    if [n - numbers[0] for n in numbers] != [i - every[0] for i in every] or len(marks) != 1:
-        return
-    numbered = [match for match in theirs if match and match[2] in marks]
-    if numbered and any(not match[2] for match in found):  # blank lines lost their mark in the old text
-        next_ones = {int(match[1]) + 1 for match in theirs if match}
-        numbered += [match for match in theirs if match and not match[2] and int(match[1]) in next_ones]
+    mark = next(match[2] for match in found.values() if match[2])
+    numbered = {index: match for index, match in theirs.items() if match and match[2] == mark}
+    if any(not match[2] for match in found.values()):  # blank lines lost their mark in the old text
+        following = {int(match[1]) + 1 for match in theirs.values() if match}
+        lone = {i: m for i, m in theirs.items() if m and not m[2] and int(m[1]) in following}
+        numbered.update(lone if numbered else {})
+    numbers = {int(match[1]) for match in found.values()}
+    bare = {i for i, m in theirs.items() if m and not m[2] and int(m[1]) in numbers}
+    doubtful = numbered.keys() | bare
     doubt = ""
-    lone = any(match and not match[2] and int(match[1]) in numbers for match in theirs)
-    if (numbered or lone) and len(numbered) < len(theirs):
-        doubt = "Some lines of new_string begin with a number as those of old_string do, and some do not."
-    spaced = all(match[3] or not match[4] for match in (*found, *numbered))
+    if doubtful and len(numbered) < len(theirs):
+        known = {match[0].rstrip() for match in found.values()}
+        new_lines = new.split("\n")
+        if not all(new_lines[index].rstrip() in known for index in doubtful):
+            doubt = "Some lines of new_string begin with a number as those of old_string do, and some do not."
+        numbered = {index: match for index, match in theirs.items() if match and index in doubtful}
+    first_index, first_match = next(iter(found.items()))
+    first, most = int(first_match[1]) - first_index, len(ours) + len(theirs)
+    if any(not first <= int(match[1]) <= first + most for match in numbered.values()):
+        doubt = "The lines of new_string begin with numbers, but not with those of old_string."
+    certain = len(found) == len(ours) and (len(found) > 1 or mark != ":")
+    line = 0 if certain else first
+    spaced = all(match[3] or not match[4] for match in (*found.values(), *numbered.values()))
     for space in (True, False) if spaced else (False,):
-        texts = (_bare(old, space), _bare(new, space) if numbered else new)
-        yield Reading("line numbers", *texts, doubt, numbers[0] if len(found) == 1 and marks == {":"} else 0)
+        yield Reading("line numbers", _bare(old, found, space), _bare(new, numbered, space), doubt, line)
 
 
-def _bare(text: str, space: bool) -> str:
-    """Take the line numbers away, and with ``space`` the space behind them."""
-    matches = [(line, _NUMBERED.match(line)) for line in text.split("\n")]
-    return "\n".join(line if m is None else m[4] if space or not m[4] else m[3] + m[4] for line, m in matches)
+def _numbered_lines(text: str) -> dict[int, re.Match[str] | None]:
+    """Return for each line that is not blank, by its index, how it begins with a number, if it does."""
+    lines = enumerate(text.split("\n"))
+    return {index: _NUMBERED.match(line) for index, line in lines if not is_blank(line)}
+
+
+def _are_in_order(found: dict[int, re.Match[str]]) -> bool:
+    """Return whether the numbers go up by one from line to line, and have one kind of mark behind them."""
+    marks = {match[2] for match in found.values() if match[2]}  # a blank line may have lost its mark
+    return len(marks) == 1 and len({int(match[1]) - index for index, match in found.items()}) == 1
+
+
+def _bare(text: str, numbered: Mapping[int, re.Match[str]], space: bool) -> str:
+    """Return a text without the numbers of these lines, and with ``space`` without the space behind each."""
+    lines = text.split("\n")
+    for index, match in numbered.items():
+        lines[index] = match[4] if space or not match[4] else match[3] + match[4]
+    return "\n".join(lines)
 
 
 def _unescaped(old: str, new: str, known: str) -> Reading | None:

@@ -1,12 +1,15 @@
-"""Typographic characters that a model wrote for plain ones, and what the new text must have instead."""
+"""Typographic characters that a model wrote for plain ones, and which of those in new lines can be trusted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hilum_files.edits.characters import PLAIN, is_blank, plain, tokens_of
+from hilum_files.edits.characters import PLAIN, tokens_of
 
-_TYPOGRAPHIC = {chr(code): to for code, to in PLAIN.items()}
+_PLAIN_FORMS = {chr(code): plain for code, plain in PLAIN.items()}
+# Characters without a plain form of the same meaning that come with the same alteration of a text.
+_OTHERS = "\u00ab\u00bb\u2039\u203a\u00ad\u200b\u2060"
+TYPOGRAPHIC = frozenset([*_PLAIN_FORMS, *_OTHERS])
 
 
 class Unsafe(Exception):
@@ -14,103 +17,48 @@ class Unsafe(Exception):
 
 
 class Typography:
-    """What is known from the lines that were matched.
+    """What the matched lines show about typographic characters.
 
     Args:
-        pairs: The text of each line as the model wrote it, and as it is in the file.
-        indents: Likewise the indentation of each.
+        pairs: Indentation and text of each matched line as the model wrote them, and as the file has them.
+        text: The whole text of the file.
     """
 
-    def __init__(self, pairs: Iterable[tuple[str, str]], indents: Iterable[tuple[str, str]]) -> None:
-        self._slips: dict[str, str] = {}  # character, or run of spaces, of the model → what the file has there
-        self._right: set[str] = set()  # characters that the model wrote as they are
-        for old, file in indents:
-            self._slips.update((char, " ") for char in old if char in _TYPOGRAPHIC and char not in file)
+    def __init__(self, pairs: Iterable[tuple[str, str]], text: str) -> None:
+        self._text = text
+        self._altered: dict[str, str] = {}  # character of the model → the plain form that the file has there
         for old, file in pairs:
-            if old == file:
-                self._right.update(old)
-                continue
-            for o, f in zip(tokens_of(old), tokens_of(file), strict=True):
-                if o == f:
-                    self._right.update(o, (o,))
-                elif is_blank(o) and plain(o) != plain(f):
-                    self._slips[o] = f
-                else:
-                    self._slips.update((a, b) for a, b in zip(o, f, strict=True) if a != b)
-        self._plain = {to for char, to in self._slips.items() if char in _TYPOGRAPHIC and to == _TYPOGRAPHIC[char]}
-
-    def mended(self, text: str) -> str:
-        """Give text that is new in the file with the characters that are meant.
-
-        Raises:
-            Unsafe: It has a character that stood for another one in the lines that were matched, but not always.
-        """
-        if not self._slips:
-            return text
-        tokens = tokens_of(text)
-        return "".join(self._run(t) if is_blank(t) else "".join(map(self._meant, t)) for t in tokens)
+            for ours, theirs in zip(tokens_of(old), tokens_of(file), strict=False):
+                for char in ours if ours != theirs else "":
+                    if char in _PLAIN_FORMS and char not in theirs:
+                        self._altered[char] = _PLAIN_FORMS[char]
+        # Quotes come in pairs: one that is wrong says as much of the other.
+        quotes = {"'", '"'} & set(self._altered.values())
+        self._untrusted = self._altered.keys() | {char for char, plain in _PLAIN_FORMS.items() if plain in quotes}
 
     def check(self, line: str) -> None:
-        """Look at a whole line of the new text.
+        """Check a line that is new in the file.
 
         Raises:
-            Unsafe: It has both plain quotes and typographic ones, where the model wrote the latter for the former.
+            Unsafe: The model's text was altered typographically, and the line has a typographic character that the file
+                does not have, or one of a kind that the model wrote for a plain character.
         """
-        for plain_quote in self._plain & {'"', "'"}:
-            if plain_quote in line and any(_TYPOGRAPHIC.get(char) == plain_quote for char in line):
-                raise Unsafe(f"It is not sure which quotes in new_string stand for {plain_quote!r}.")
-
-    def _run(self, run: str) -> str:
-        if run not in self._slips or run == " " or (len(run) == 1 and run in _TYPOGRAPHIC):
-            return "".join(map(self._meant, run))
-        if run in self._right:
-            raise Unsafe("Runs of spaces in old_string differ from the file; which new ones are meant is not sure.")
-        return self._slips[run]
-
-    def _meant(self, char: str) -> str:
-        meant = _TYPOGRAPHIC.get(char)
-        if meant is None:
-            if char in self._slips and char not in " \t" and char not in self._right:
+        if not self._altered:
+            return
+        for char in line:
+            if char not in TYPOGRAPHIC:
+                continue
+            if char not in self._text or char in self._untrusted:
+                wrong, plain = next(iter(self._altered.items()))
                 raise Unsafe(
-                    f"The file has {self._slips[char]!r} where old_string has {char!r}, and new_string adds one."
+                    f"old_string has the typographic {wrong!r} where the file has {plain!r}, and a new line has {char!r}: "
+                    "whether that is meant is not sure. Write plain characters, or those of the file."
                 )
-            return char
-        quotes = self._plain & {'"', "'"} if meant in "\"'" else set()
-        if char not in self._slips and meant not in self._plain and (not quotes or meant in self._right):
-            return char
-        if char in self._right:
-            raise Unsafe(f"It is not sure where {char!r} in new_string stands for {meant!r}.")
-        return meant
 
 
-def merged(old: str, file: str, new: str, typography: Typography) -> str:
-    """Give the text of a line in which only that is changed which differs between ``old`` and ``new``.
-
-    Args:
-        old: The line as the model wrote it, without white space at its ends.
-        file: The line as it is in the file; the words are the same.
-        new: The line as it is to be.
-        typography: What the matched lines tell of characters.
-
-    Raises:
-        Unsafe: The white space at one place is a third one in ``new``.
-    """
-    if old == new:
-        return file
-    typography.check(new)
-    if old == file:
-        return typography.mended(new)
-    from difflib import SequenceMatcher  # 2 ms, only where a changed line was not copied exactly
-
-    ours, theirs, wanted = tokens_of(old), tokens_of(file), tokens_of(new)
-    said = [[" " if is_blank(token) else plain(token) for token in tokens] for tokens in (ours, wanted)]
-    out: list[str] = []
-    for kind, i1, i2, j1, j2 in SequenceMatcher(None, said[0], said[1], autojunk=False).get_opcodes():
-        if kind != "equal":
-            out += map(typography.mended, wanted[j1:j2])
-            continue
-        for o, f, n in zip(ours[i1:i2], theirs[i1:i2], wanted[j1:j2], strict=True):
-            if n not in (o, f) and o != f:
-                raise Unsafe("Spaces in a changed line differ from the file in old_string, and again in new_string.")
-            out.append(f if o == n else typography.mended(n))
-    return "".join(out)
+def has_more_typography(file: str, old: str) -> bool:
+    """Return whether the file has a typographic character or a tab where the model wrote another one."""
+    if file == old:
+        return False
+    pairs = zip(tokens_of(file), tokens_of(old), strict=False)
+    return any((char in _PLAIN_FORMS or char == "\t") and char not in ours for theirs, ours in pairs for char in theirs)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from hilum import UsageError, Workspace, errors, events
+from hilum.store import unspell_folder
 from hilum_commandline import Parser, neutral, say
 from msgspec.structs import replace
 
@@ -28,22 +29,28 @@ Action = Callable[[argparse.Namespace, Journal], None]
 SCOPES = ("call", "turn", "run")
 _COLOURS = {"+": "32", "-": "31", "@": "36"}
 _NAMING = """\
-Without ID it is the last one that changed something and is not undone. A call and a run are named by their ids, or a
-beginning of them; a turn by its number in the last run, or by RUN:NUMBER. `hilum diff --list` shows them all.
+Without ID it is the last one that changed something and is not undone; a run is all that a prompt of yours led to, with
+what its sub-agents changed. A call and a run are named by their ids, or a beginning of them; a turn by its number in the
+last run, or by RUN:NUMBER. `hilum diff --list` shows them all.
 """
 DIFF = f"""\
 Show what a session changed: each file once, from what it was to what it became. Undone changes are left out.
 
 {_NAMING}"""
 UNDO = f"""\
-Take back what a call, a turn or a run changed, commands included: all of it or nothing. Files that were changed since
-are merged; where that is not possible nothing is done. An undo can be undone: `hilum undo undo`.
+Take back what a call, a turn or a run changed, commands, tools of MCP servers and sub-agents included: all of it or
+nothing. Files that were changed since are merged; where that is not possible nothing is done. An undo can be undone:
+`hilum undo undo`.
 
 {_NAMING}"""
 
 
 def diff(argv: Sequence[str]) -> int:
-    """Run ``hilum diff``; gives its exit code."""
+    """Show what a session changed in files, by call, turn or run.
+
+    Returns:
+        The exit code.
+    """
     parser = _parser("diff", DIFF, (*SCOPES, "session", "undo"))
     parser.add_argument("--list", action="store_true", help="list what was changed, by run, turn and call")
     parser.add_argument("--stat", action="store_true", help="only names and numbers of lines")
@@ -51,7 +58,11 @@ def diff(argv: Sequence[str]) -> int:
 
 
 def undo(argv: Sequence[str]) -> int:
-    """Run ``hilum undo``; gives its exit code."""
+    """Take back what a call, a turn or a run changed, commands included.
+
+    Returns:
+        The exit code.
+    """
     parser = _parser("undo", UNDO, (*SCOPES, "undo"))
     parser.add_argument("--dry-run", "-n", action="store_true", help="only say what would be done")
     parser.add_argument("--keep-going", "-k", action="store_true", help="put back what can be, where something cannot")
@@ -93,7 +104,9 @@ async def _with_journal(options: argparse.Namespace, action: Action) -> None:
         writes = action is _undo and not options.dry_run
         log = await kernel.store.open(session) if writes else None
         journal = Journal(
-            Workspace(info.workspace, kernel.options.extra_roots), Objects(objects_folder()), _writer(log)
+            Workspace(unspell_folder(info.workspace), kernel.options.extra_roots),
+            Objects(objects_folder()),
+            _writer(log),
         )
         try:
             # Once more where it is ours now: somebody may have written to it since.
@@ -145,21 +158,28 @@ async def _events(kernel: Kernel, session: str) -> list[events.AnyEvent]:
 
 
 def _diff(options: argparse.Namespace, journal: Journal) -> None:
-    from hilum_files.journal.show import shown
+    from hilum_files.journal.show import LEFT_OUT, shown
 
     if options.list:
         _list(journal)
         return
     records = journal.ledger.select(options.scope, options.id)
     found = shown(journal, records)
+    left_out = [change.path for change in found if change.note == LEFT_OUT]
+    found = [change for change in found if change.note != LEFT_OUT]
+    several = {name for change in found for name in change.agents} - {"main"}
     for change in found:
         counts = f" (+{change.added} -{change.removed})" if change.diff else ""
         note = f" [{change.note}]" if change.note else ""
-        if options.stat or not change.diff or change.note:
-            say(f"{change.what} {change.path}{counts if options.stat else ''}{note}")
+        by = f" by {', '.join(map(show, change.agents))}" if several else ""
+        if options.stat or not change.diff or note or by:
+            say(f"{change.what} {change.path}{counts if options.stat else ''}{note}{by}")
         if change.diff and not options.stat:
             _say_diff(change.diff)
-    if not found:
+    if left_out:
+        more = f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""
+        say(f"Left out of snapshots: {', '.join(left_out[:5])}{more}")
+    elif not found:
         say("Nothing is changed.")
     _warn(journal, records)
 
@@ -170,7 +190,10 @@ def _list(journal: Journal) -> None:
     for record in journal.ledger.records.values():
         if record.run != run:
             run = record.run
-            say(f"run {run or '(none)'}  {time.strftime('%Y-%m-%d %H:%M', time.localtime(record.at))}  {record.agent}")
+            above = journal.ledger.started.get(run)
+            of = f"  (started by run {above.run})" if above else ""
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.at))
+            say(f"run {run or '(none)'}  {when}  {show(record.agent)}{of}")
         mark = "" if journal.ledger.left(record) else "  (undone)"
         count = len(record.changes)
         names = ", ".join(show(unspell(change.path)) for change in record.changes[:3])
@@ -218,9 +241,9 @@ def _warn(journal: Journal, records: Iterable[Record]) -> None:
             _note(
                 f"{record.what!r} was cut off: changes made before the session was opened again are counted as its own."
             )
-    keys = {record.key("run") for record in records}
+    runs = {record.run for record in records}
     for record in journal.ledger.unprotected:
-        if record.key("run") in keys:
+        if any(place.run in runs for place in journal.ledger.lineage(record)):
             _note(f"{record.what!r}: {record.unprotected}")
 
 

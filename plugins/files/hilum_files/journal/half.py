@@ -38,10 +38,17 @@ UNSEEN = (trees.TooLarge, HilumError, OSError)
 
 
 class Running(msgspec.Struct):
-    """A command on its way, and whether it was let run."""
+    """A command, or another call that may change files, on its way.
+
+    Attributes:
+        record: What is known of it.
+        started: Whether it was let run.
+        at_once: Whether it begins as soon as it is let: it starts no process, before which the tree could be looked at again.
+    """
 
     record: Record
     started: bool = False
+    at_once: bool = False
 
 
 class Changes:
@@ -131,14 +138,23 @@ class Changes:
 
     @hookimpl
     def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Awaitable[None] | None:
-        """Look at the tree before a command, and before tools of others that write; no opinion about them.
+        """Look at the tree before a command, and before tools of others that write or change files; no opinion about them.
 
         A call that was approved is judged again: it is the same command, and looked at again where it starts a process.
         """
-        known = self._running.get((agent.name, call.id))
-        if (known and not known.started) or tool.risk not in ("execute", "write") or tool.name in OWN:
+        if not tool.changes_files and (tool.risk not in ("execute", "write") or tool.name in OWN):
             return None  # and no task for it: most calls only read
+        known = self._running.get((agent.name, call.id))
+        if known and not known.started:
+            return self._look_after_approval(known) if known.at_once else None
         return self._before(agent, call, tool)
+
+    async def _look_after_approval(self, running: Running) -> None:
+        """Look again where a call waited for its approval: what the user changed meanwhile is not the call's doing."""
+        async with self._order:
+            others = any(other.at_once for other in self._running.values() if other is not running)
+            if not self._launched and not others and time.monotonic() - self._looked > FRESH:
+                await self._look_before()
 
     async def _before(self, agent: Agent, call: ToolCall, tool: Tool) -> None:
         async with self._order:
@@ -156,7 +172,7 @@ class Changes:
                 agent=agent.name,
                 run=name,
             )
-            self._running[agent.name, call.id] = Running(record)
+            self._running[agent.name, call.id] = Running(record, at_once=tool.changes_files)
             self._session.emit(record.event(COMMAND))
 
     @hookimpl
@@ -164,7 +180,9 @@ class Changes:
         """Look again where a command had to wait, for the user's approval perhaps: what happened meanwhile is not its doing."""
         if self._running and not self._launched:
             async with self._order:
-                if not self._launched and time.monotonic() - self._looked > FRESH:
+                # Another call may be at work already: its changes must not be taken for what was there before.
+                alone = not any(running.at_once for running in self._running.values())
+                if not self._launched and alone and time.monotonic() - self._looked > FRESH:
                     await self._look_before()
                 self._launched = True
 
@@ -207,8 +225,10 @@ class Changes:
     def _walk(self, alive: Callable[[], object] = lambda: None, save: bool = False) -> list[trees.Difference]:
         """Look at the tree in a thread; gives what differs from the last look."""
         with self._journal.alone:
-            before = self._load() if self._tree is None else self._tree
-            tree = trees.Walk(str(self._session.workspace.root), before, self._objects, self._limits, alive).run()
+            root = str(self._session.workspace.root)
+            own = trees.find_own(root)
+            before = own.without(self._load() if self._tree is None else self._tree)
+            tree = trees.Walk(root, before, self._objects, self._limits, alive, own).run()
             found = trees.differences(before, tree)
             if save and (found or not self._saved):
                 self._save(tree)

@@ -7,17 +7,22 @@ first alone; what really happened is then read off the disk.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from hilum import Text, UsageError, UserMessage, errors, events
+from hilum.messages import writable
 
 from hilum_files.journal.tree import Node
 
 CHANGING, CHANGED, COMMAND = "files.changing", "files.changed", "files.command"
 SHOWN = "files.shown"
+QUEUED = "agents.queued"
+"""What the plugin that runs agents writes when one agent starts another."""
+RESULT = "agents.result"
+"""What it writes when that is over, begun or not."""
 WHOLE = "context:open_file", "context:recently_edited"
 Scope = Literal["call", "turn", "run", "session", "undo"]
 
@@ -85,16 +90,19 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         data = {key: value for key, value in raw.items() if key not in ("agent", "run", "at", "seq")}
         return events.PluginEvent(name=name, data=data, agent=self.agent, run=self.run)
 
+
+class Place(NamedTuple):
+    """Where in a session something was done: by which agent, in which run and turn, by which call."""
+
+    agent: str
+    run: str
+    turn: int = 0
+    call: str = ""
+
     def key(self, scope: Scope) -> tuple[object, ...]:
-        """Name the call, turn or run it belongs to."""
-        whole: dict[Scope, tuple[object, ...]] = {
-            "call": (self.agent, self.run, self.turn, self.call or self.id),
-            "turn": (self.agent, self.run, self.turn),
-            "run": (self.agent, self.run),
-            "session": (),
-            "undo": (self.id,),
-        }
-        return whole[scope]
+        """Return what names the call, turn or run."""
+        count = {"call": 4, "turn": 3, "run": 2}[scope]
+        return tuple(self)[:count]
 
 
 class Ledger:
@@ -112,6 +120,7 @@ class Ledger:
         unprotected: Commands whose changes are not known.
         news: Undos since the last run began.
         shown: The hash of each file that is to come whole with a run's prompt, by run and spelled path.
+        started: What started the run of a sub-agent, by that run.
     """
 
     def __init__(self) -> None:
@@ -126,6 +135,10 @@ class Ledger:
         self.unprotected: list[Record] = []
         self.news: list[Record] = []
         self.shown: dict[str, dict[str, str]] = {}
+        self.started: dict[str, Place] = {}
+        self._waiting: dict[str, list[_Start]] = {}
+        self._parents: dict[str, str] = {}
+        self._runs: dict[str, str] = {}
 
     def who(self, agent: str) -> str:
         """Give the name under which an agent sees."""
@@ -138,7 +151,19 @@ class Ledger:
             data = event.result.data
             if event.result.name == "read_file" and isinstance(data.get("hash"), str):
                 self.seen.setdefault(self.who(event.agent), {})[str(data.get("file"))] = data["hash"]
+        elif isinstance(event, events.AgentStarted):
+            self._parents[event.agent] = event.parent
+        elif isinstance(event, events.PromptQueued):
+            self._prompted(event)
+        elif isinstance(event, events.RunEnded):
+            self._runs.pop(event.agent, None)
+        elif isinstance(event, events.PluginEvent) and event.name == QUEUED:
+            self._queued(event)
+        elif isinstance(event, events.PluginEvent) and event.name == RESULT:
+            for waiting in self._waiting.values():
+                waiting[:] = [start for start in waiting if start.agent_id != event.data.get("agent_id")]
         elif isinstance(event, events.RunStarted):
+            self._runs[event.agent] = event.run
             self.news = []
             if shown := self.shown.pop(event.run, None):
                 sent = set(_paths_in(event.message))  # the kernel may have left something out for want of room
@@ -158,6 +183,36 @@ class Ledger:
                 self.commands[record.agent, record.call] = record
             else:
                 self._changed(record)
+
+    def _queued(self, event: events.PluginEvent) -> None:
+        """Note what started an agent's next run, as the plugin that runs agents says."""
+        with suppress(msgspec.ValidationError):
+            start = msgspec.convert(event.data, _Start)
+            self._waiting.setdefault(start.actor, []).append(start)
+
+    def _prompted(self, event: events.PromptQueued) -> None:
+        """Note which run of an agent it is that another agent started."""
+        waiting = self._waiting.get(event.agent)
+        if waiting is not None:
+            for start in waiting:
+                if writable(start.prompt) == event.text:
+                    waiting.remove(start)
+                    if start.owner_run:
+                        self.started[event.run] = start.place()
+                    return
+            return
+        parent = self._parents.get(event.agent, "")
+        if parent in self._runs:  # an agent that a program added: it works for its parent, while that works
+            self.started[event.run] = Place(parent, self._runs[parent])
+
+    def lineage(self, record: Record) -> list[Place]:
+        """Return where a record was made, then what started that agent, and so on up to the user's prompt."""
+        places = [Place(record.agent, record.run, record.turn, record.call or record.id)]
+        runs = {record.run}
+        while (above := self.started.get(places[-1].run)) is not None and above.run not in runs:
+            places.append(above)
+            runs.add(above.run)
+        return places
 
     def _changed(self, record: Record) -> None:
         self.open.pop(record.id, None)
@@ -188,32 +243,72 @@ class Ledger:
         return tuple(change for change in record.changes if (record.id, change.path) not in self.undone)
 
     def select(self, scope: Scope, name: str = "") -> list[Record]:
-        """Give the records of a call, turn or run, oldest first, each with the changes that are not undone.
+        """Return the records of a call, turn or run, oldest first, each with the changes that are not undone.
+
+        What sub-agents changed belongs to the call, turn and run that started them, and to those above.
 
         Args:
             scope: What to look for; ``undo`` is an undo itself, ``session`` everything.
             name: Its id or the beginning of it; a turn is ``RUN:NUMBER`` or the number in the last run. Without it the last
-                one that changed something and is not undone.
+                one that changed something and is not undone: a run and a turn are those that the user prompted.
 
         Raises:
             UsageError: There is none, or the name fits several.
         """
         there = [r for r in self.records.values() if (r.tool == "undo") == (scope == "undo") and self.left(r)]
-        if name:
-            there = _named(there, scope, name)
-        if not there and scope == "session":
-            return []
-        if not there:
+        if scope == "session":
+            chosen = there
+        elif scope == "undo":
+            chosen = _named_undo(there, name)
+        else:
+            chosen = self._within(there, scope, name)
+        if not chosen and scope != "session":
             which = f"{scope} {name}" if name else scope
-            what = (
-                "There is no undo that could be undone."
-                if scope == "undo"
-                else f"No {which} has changes to show or undo."
-            )
+            what = f"No {which} has changes to show or undo."
+            if scope == "undo":
+                what = "There is no undo that could be undone."
             raise UsageError(what, code=errors.E_NOT_FOUND, hint="hilum diff --list shows what was changed.")
-        key = there[-1].key(scope)
-        chosen = [record for record in there if record.key(scope) == key]
         return [msgspec.structs.replace(record, changes=self.left(record)) for record in chosen]
+
+    def _within(self, there: Sequence[Record], scope: Scope, name: str) -> list[Record]:
+        """Return the records that were made in a call, turn or run, or by agents that it started."""
+        lineages = [self.lineage(record) for record in there]
+        if not there:
+            return []
+        if not name:
+            wanted = lineages[-1][0 if scope == "call" else -1].key(scope)
+        else:
+            places = [place for lineage in lineages for place in _named(lineage, scope, name)]
+            if scope == "turn" and ":" not in name:  # of the last run that has it
+                places = [place for place in places if place.run == places[-1].run]
+            exact = [place for place in places if name in (place.run, place.call)]
+            if len({place.key(scope) for place in places}) > 1 and not exact:
+                raise UsageError(
+                    f"More than one {scope} begins with {name!r}.", code=errors.E_BAD_ARGS, hint="Give more of it."
+                )
+            if not places:
+                return []
+            wanted = (exact or places)[-1].key(scope)
+        pairs = zip(there, lineages, strict=True)
+        return [record for record, lineage in pairs if any(place.key(scope) == wanted for place in lineage)]
+
+
+class _Start(msgspec.Struct, frozen=True):
+    """What the plugin that runs agents says of a start, as far as it matters here."""
+
+    actor: str
+    prompt: str
+    agent_id: str = ""
+    owner: str = ""
+    owner_run: str = ""
+    key: str = ""
+
+    def place(self) -> Place:
+        """Return the call that started it; only its run where the call is not known."""
+        _, run, turn, call = (self.key.rsplit("/", 3) + [""] * 4)[:4]
+        if run != self.owner_run or not turn.isdecimal():
+            return Place(self.owner, self.owner_run)
+        return Place(self.owner, self.owner_run, int(turn), call)
 
 
 def _paths_in(message: UserMessage) -> Iterator[str]:
@@ -225,20 +320,21 @@ def _paths_in(message: UserMessage) -> Iterator[str]:
             yield unescape(part.text.partition("\n")[0].partition(' path="')[2].partition('"')[0])
 
 
-def _named(records: Iterable[Record], scope: Scope, name: str) -> list[Record]:
-    def fits(record: Record) -> bool:
-        if scope == "turn":
-            run, _, number = name.rpartition(":")
-            return record.run.startswith(run) and str(record.turn) == number
-        return {"call": record.call or record.id, "run": record.run, "undo": record.id}.get(scope, "").startswith(name)
+def _named(lineage: Sequence[Place], scope: Scope, name: str) -> list[Place]:
+    """Return the places that a name fits."""
+    if scope == "call":
+        return [place for place in lineage if place.call.startswith(name)]
+    if scope == "run":
+        return [place for place in lineage if place.run.startswith(name)]
+    run, _, number = name.rpartition(":")
+    places = lineage if run else lineage[-1:]
+    return [place for place in places if place.run.startswith(run) and str(place.turn) == number]
 
-    found = [record for record in records if fits(record)]
-    if scope == "turn" and ":" not in name:  # of the last run that has it
-        found = [record for record in found if record.run == found[-1].run]
-    exact = [record for record in found if name in (record.call, record.run, record.id)]
-    found = exact or found
-    if len({record.key(scope) for record in found}) > 1 and not exact:
-        raise UsageError(
-            f"More than one {scope} begins with {name!r}.", code=errors.E_BAD_ARGS, hint="Give more of it."
-        )
-    return found
+
+def _named_undo(there: Sequence[Record], name: str) -> list[Record]:
+    """Return the undo of that name, or the last one."""
+    found = [record for record in there if record.id.startswith(name)]
+    exact = [record for record in found if record.id == name] or found
+    if name and len(exact) > 1:
+        raise UsageError(f"More than one undo begins with {name!r}.", code=errors.E_BAD_ARGS, hint="Give more of it.")
+    return exact[-1:]

@@ -14,6 +14,7 @@ from hilum_files.journal.tree import Node
 from hilum_files.text import decode, show, unified_diff
 
 DIFF_BYTES = 2_000_000
+LEFT_OUT = "left out of snapshots"
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -26,6 +27,7 @@ class Shown(msgspec.Struct, frozen=True):
         note: What the diff does not say: other permissions, a binary file, the target of a link.
         added: Lines that are new.
         removed: Lines that are gone.
+        agents: Names of the agents that changed it, in order; ``main`` is the one that the user talks to.
     """
 
     path: str
@@ -34,6 +36,7 @@ class Shown(msgspec.Struct, frozen=True):
     note: str = ""
     added: int = 0
     removed: int = 0
+    agents: tuple[str, ...] = ()
 
 
 def composed(records: Sequence[Record]) -> list[Change]:
@@ -48,7 +51,12 @@ def composed(records: Sequence[Record]) -> list[Change]:
 
 def shown(journal: Journal, records: Sequence[Record]) -> list[Shown]:
     """Show what records changed, oldest first. Blocks."""
-    return [show_change(journal, change) for change in composed(records)]
+    agents: dict[str, dict[str, None]] = {}
+    for record in records:
+        for change in record.changes:
+            agents.setdefault(change.path, {})[record.agent] = None
+    found = [(show_change(journal, change), agents[change.path]) for change in composed(records)]
+    return [msgspec.structs.replace(each, agents=tuple(names)) for each, names in found]
 
 
 def show_change(journal: Journal, change: Change) -> Shown:
@@ -65,7 +73,7 @@ def show_change(journal: Journal, change: Change) -> Shown:
     if node is not None and node.kind == "folder":
         path += "/"
     if node is not None and node.kind == "skipped":
-        path, notes = path + "/", ["left out of snapshots"]
+        path, notes = path + "/", [LEFT_OUT]
     diff = ""
     if before is None or after is None or before.hash != after.hash:
         diff, note = _diff(journal, path, before, after)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
+from hilum import cache_folder, config_folder, data_folder
 
 if TYPE_CHECKING:
     from hilum_files.journal.objects import Objects
@@ -73,6 +74,52 @@ class Limits(NamedTuple):
     seconds: float = 6.0
 
 
+class Own(NamedTuple):
+    """What hilum itself keeps in a tree, by path relative to the root.
+
+    Attributes:
+        folders: Its folders of data, configuration and caches.
+        placeholders: Empty folders and files that a sandbox puts where nothing may be made.
+    """
+
+    folders: frozenset[str]
+    placeholders: frozenset[str]
+
+    def has(self, name: str) -> bool:
+        """Whether a path is one of the folders or below one."""
+        return any(name == folder or name.startswith(f"{folder}/") for folder in self.folders)
+
+    def without(self, tree: Tree) -> Tree:
+        """Return a tree without the folders: an older hilum kept them."""
+        return {name: found for name, found in tree.items() if not self.has(name)} if self.folders else tree
+
+
+def find_own(root: str) -> Own:
+    """Find what hilum itself keeps below a folder. Looks at the disk."""
+    folders = (os.path.realpath(folder) for folder in (data_folder(), config_folder(), cache_folder()))
+    placeholders = list[str]()
+    with suppress(OSError):
+        for record in (data_folder() / "masks").iterdir():  # each names what the sandbox put down
+            with suppress(OSError):
+                placeholders.append(os.fsdecode(record.read_bytes()))
+    return Own(frozenset(_below(root, folders)), frozenset(_below(root, placeholders)))
+
+
+def _below(root: str, paths: Iterable[str]) -> Iterator[str]:
+    start = root.rstrip("/") + "/"
+    return (path[len(start) :] for path in paths if path.startswith(start) and path != start)
+
+
+def _is_empty(path: str, status: os.stat_result) -> bool:
+    """Whether a path is an empty file or folder."""
+    if not stat.S_ISDIR(status.st_mode):
+        return stat.S_ISREG(status.st_mode) and not status.st_size
+    try:
+        return not os.listdir(path)
+    except OSError:
+        return False
+
+
 class TooLarge(Exception):
     """The tree cannot be walked in the time there is."""
 
@@ -111,6 +158,7 @@ class Walk:
         objects: Keeps contents.
         limits: What it may cost.
         alive: Called now and then; may raise to end the walk.
+        own: What is hilum's own in the tree, and left out.
 
     Attributes:
         tree: What was found, by path relative to the root.
@@ -118,8 +166,15 @@ class Walk:
     """
 
     def __init__(
-        self, root: str, base: Tree, objects: Objects, limits: Limits, alive: Callable[[], object] = lambda: None
+        self,
+        root: str,
+        base: Tree,
+        objects: Objects,
+        limits: Limits,
+        alive: Callable[[], object] = lambda: None,
+        own: Own | None = None,
     ) -> None:
+        self._own = own or Own(frozenset(), frozenset())
         self._root, self._base, self._objects, self._limits, self._alive = root, base, objects, limits, alive
         self._began, self._until = time.time_ns(), time.monotonic() + limits.seconds
         self._device = os.stat(root).st_dev
@@ -166,6 +221,8 @@ class Walk:
                 except OSError:
                     continue
                 mode = status.st_mode
+                if self._own.has(name) or (name in self._own.placeholders and _is_empty(entry.path, status)):
+                    continue
                 if stat.S_ISREG(mode):
                     stamp = (mode, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
                     known = base.get(name)

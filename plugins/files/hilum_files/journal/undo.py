@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 from hilum import HilumError, ToolError, Workspace, errors
@@ -17,6 +18,9 @@ from hilum_files.journal.records import Change, Record, unspell
 from hilum_files.journal.tree import Node, node_at
 from hilum_files.places import replace
 from hilum_files.text import show
+
+if TYPE_CHECKING:
+    from hilum import Place
 
 MERGE_BYTES = 2_000_000
 
@@ -207,7 +211,7 @@ def _do(workspace: Workspace, objects: Objects, steps: Sequence[Change], done: l
     try:
         for step in reversed(ordered):
             if step.before and (step.after is None or step.after.kind != step.before.kind):
-                _remove(root / unspell(step.path), step.before, final=step.after is None)
+                _remove(workspace, unspell(step.path), step.before, final=step.after is None)
                 done.append(Change(step.path, step.before, None))
         for step in ordered:
             if step.after is not None:
@@ -242,36 +246,64 @@ def _unlock(root: Path, steps: Sequence[Change]) -> dict[Path, int]:
     return modes
 
 
-def _remove(path: Path, node: Node, *, final: bool) -> None:
-    if node.kind != "folder":
-        path.unlink()
-        return
-    try:
-        path.rmdir()
-    except OSError:
-        if not final:
-            raise  # else something of others is in it
+@contextmanager
+def _exactly(workspace: Workspace, name: str, *, make: bool = False) -> Iterator[Place]:
+    """Hold open the folder of a path that was planned.
+
+    A program of the agent's may go on running and put a link in the way after the plan was made: no link is followed, to
+    outside of the workspace or to another place in it.
+    """
+    path = workspace.root / name
+    with workspace.at(path, make=make, follow=False) as place:
+        if place.path != path:
+            raise ToolError(f"A folder on the way to {show(name)} is a link now.", code=errors.E_STALE)
+        yield place
+
+
+def _remove(workspace: Workspace, name: str, node: Node, *, final: bool) -> None:
+    with _exactly(workspace, name) as place:
+        if node.kind != "folder":
+            os.unlink(place.name, dir_fd=place.folder)
+            return
+        try:
+            os.rmdir(place.name, dir_fd=place.folder)
+        except OSError:
+            if not final:
+                raise  # else something of others is in it
 
 
 def _make(workspace: Workspace, objects: Objects, name: str, before: Node | None, node: Node) -> None:
     path = workspace.root / name
     if node.kind == "folder":
-        path.mkdir(parents=True, exist_ok=True)
-        _chmod(path, node.mode | 0o700)  # its own mode when everything is in it
+        with _exactly(workspace, name, make=True) as place:
+            if not stat.S_ISDIR(_mode_at(place)):
+                os.mkdir(place.name, dir_fd=place.folder)
+            _chmod(path, node.mode | 0o700)  # its own mode when everything is in it
         return
     if before is not None and before.hash == node.hash:
-        _chmod(path, node.mode)
+        with _exactly(workspace, name):
+            _chmod(path, node.mode)
         return
     data = objects.get(node.hash)
     if data is None:
         raise ToolError(f"The content of {show(name)} is not kept any more.", code=errors.E_NOT_FOUND)
-    if node.kind == "link":
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):
-            path.unlink()
-        path.symlink_to(os.fsdecode(data))
-    else:
+    with _exactly(workspace, name, make=True) as place:
+        if node.kind == "link":
+            with suppress(FileNotFoundError):
+                os.unlink(place.name, dir_fd=place.folder)
+            os.symlink(os.fsdecode(data), place.name, dir_fd=place.folder)
+            return
+        if stat.S_ISLNK(_mode_at(place)):
+            raise ToolError(f"{show(name)} is a link now.", code=errors.E_STALE)
         replace(workspace, path, data, mode=node.mode)
+
+
+def _mode_at(place: Place) -> int:
+    """Return the kind and permissions of what is at a place; 0 for nothing."""
+    try:
+        return os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return 0
 
 
 def undone(plan: Plan, name: str, what: str) -> Record:

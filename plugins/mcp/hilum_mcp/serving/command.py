@@ -9,12 +9,14 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, redirect_stdout
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import trio
-from hilum import HilumError, Kernel, ToolFilter, UsageError, open_kernel, parse_pair
+from hilum import HilumError, Session, ToolFilter, UsageError, open_standard_session, parse_pair
 from hilum.errors import E_BAD_ARGS
-from hilum_commandline import Parser, say
+from hilum.events import PluginFault
+from hilum_commandline import Names, Parser, say
 
 from hilum_mcp.serving import tokens
 from hilum_mcp.serving.settings import McpServerSettings
@@ -71,12 +73,18 @@ def make_parser() -> Parser:
     add("--workspace", "-C", default=".", metavar="DIR", help="folder to work in (default: the current one)")
     add(
         "--tools",
-        action="append",
+        action=Names,
         default=None,
-        metavar="PATTERN",
-        help="offer only these tools: a name, a pattern, or read, write, execute, network; may be repeated",
+        metavar="A,B",
+        help="offer only these tools: names, patterns, or read, write, execute, network; may be repeated",
     )
-    add("--agents", action="append", default=None, metavar="PATTERN", help="offer only these agents; may be repeated")
+    add(
+        "--agents",
+        action=Names,
+        default=None,
+        metavar="A,B",
+        help="offer only these agents, by name or pattern; may be repeated",
+    )
     add("--no-agents", action="store_true", help="offer no agents")
     add("--no-sessions", action="store_true", help="offer no sessions")
     add("--no-prompts", action="store_true", help="offer no skills as prompts")
@@ -89,7 +97,8 @@ def make_parser() -> Parser:
     add("--mode", default=None, help="agent, ask, plan, debug")
     add("--model", default="", metavar="PROVIDER/NAME", help="model of the agents")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="set any setting; may be repeated")
-    add("--no-plugin", action="append", default=[], metavar="NAME", help="leave a plugin out; may be repeated")
+    add("--plugin", action="append", default=[], metavar="FILE", help="load a plugin from a file, too; may be repeated")
+    add("--no-plugin", action=Names, default=[], metavar="A,B", help="leave these plugins out; may be repeated")
     return parser  # fmt: skip
 
 
@@ -164,8 +173,7 @@ class Serving:
 
     async def _serve(self) -> None:
         speak = self._over_stdio() if self._options.http is None else self._over_http()
-        async with self._kernel() as kernel:
-            await self._in_session(kernel, speak)
+        await self._in_session(self._session(), speak)
 
     def _over_stdio(self) -> Speak:
         from hilum_mcp.serving import stdio
@@ -191,24 +199,29 @@ class Serving:
 
         return speak
 
-    def _kernel(self) -> AbstractAsyncContextManager[Kernel]:
+    def _session(self) -> AbstractAsyncContextManager[Session]:
         options = self._options
-        return open_kernel(
-            without=options.no_plugin, settings=dict(map(parse_pair, options.set)), workspace=options.workspace
+        return open_standard_session(
+            options.workspace,
+            kind="main",
+            mode=options.mode,
+            model=options.model,
+            extra_plugins=[Path(path) for path in options.plugin],
+            without=options.no_plugin,
+            settings=dict(map(parse_pair, options.set)),
+            needs_model=False,
         )
 
-    async def _in_session(self, kernel: Kernel, speak: Speak) -> None:
-        options, settings = self._options, kernel.settings(McpServerSettings)
-        _require_guard(kernel)
-        if options.model:
-            kernel.router.model(options.model)
-            kernel.router.roles["default"] = options.model
-        opened = kernel.open_session(
-            options.workspace, kind="main", mode=options.mode, approve=options.approve or settings.approve
-        )
+    async def _in_session(self, opened: AbstractAsyncContextManager[Session], speak: Speak) -> None:
+        options = self._options
         # In a thread, for the SDK takes half a second to load and signals must be heard meanwhile.
         protocol = await trio.to_thread.run_sync(import_module, "hilum_mcp.serving.protocol")
         async with opened as session, trio.open_nursery() as nursery:
+            settings = session.kernel.settings(McpServerSettings)
+            session.set(approve=options.approve or settings.approve)
+            for fault in session.journal.since(0):
+                if isinstance(fault, PluginFault):
+                    say(f"hilum: the plugin {fault.plugin} failed in {fault.hook}: {fault.error}", to=sys.stderr)
             tools = ToolFilter(allow=tuple(options.tools or settings.tools), deny=INNER)
             # From here on what is stopped is logged as stopped; only what clients asked for is cancelled, not the session.
             self._scope = nursery.cancel_scope
@@ -223,19 +236,15 @@ class Serving:
             )
             nursery.start_soon(made.notices.watch)
             nursery.start_soon(self._end, desk, made.notices)
-            await speak(made.server())
+            try:
+                await speak(made.server())
+            finally:
+                if not desk.served:
+                    session.discard()  # nothing was ever done in it
             nursery.cancel_scope.cancel()
-        if not desk.served:
-            await kernel.store.delete(session.id)  # nothing was ever done in it
 
     async def _end(self, desk: Desk, notices: Notices) -> None:
         """End what is under way when the server is to end, so that clients over HTTP are told before the connection is gone."""
         await self._stop.wait()
         desk.stop()
         notices.close()
-
-
-def _require_guard(kernel: Kernel) -> None:
-    """Let no call run without the guard, unless the user says otherwise: by ``required``, or by leaving it out by name."""
-    if any(row.key == "required" and row.source == "default" for row in kernel.explain()):
-        kernel.host.require(["guard"])

@@ -205,6 +205,8 @@ class Protocol:
             self._suspended[token] = work
             work.attended = False
             self._forget()
+            for name in asked:
+                self._desk.shown(name)
             requests: dict[str, Any] = {
                 name: t.ElicitRequest(params=self._form(event)) for name, event in asked.items()
             }
@@ -212,7 +214,7 @@ class Protocol:
         for approval, event in asked.items():
             work.asked.pop(approval, None)
             form = self._form(event)
-            with trio.move_on_after(max(event.deadline - time.time(), 0)):
+            with trio.move_on_after(max(self._desk.shown(approval) - time.time(), 0)):
                 try:
                     given = await ctx.session.elicit_form(form.message, form.requested_schema, ctx.request_id)
                 except MCPError as error:

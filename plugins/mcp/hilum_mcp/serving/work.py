@@ -303,6 +303,13 @@ class Desk:
         if (work := self._waiting.pop(approval, None)) is not None:
             self._limit.total_tokens -= not work.start
 
+    def shown(self, approval: str) -> float:
+        """Start the clock of an approval that the client's user sees now; returns its deadline, past if it is settled."""
+        try:
+            return self.session.approval_shown(approval)
+        except UsageError:  # it has run out, or its run has ended
+            return 0.0
+
     def answer(self, approval: str, said: str) -> None:
         """Answer an approval with what the client's user said: ``yes``, ``session``, or anything else for no."""
         yes = said in ("yes", "session")

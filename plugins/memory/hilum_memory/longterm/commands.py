@@ -32,7 +32,11 @@ Action = Callable[[argparse.Namespace, Memories], object]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; gives its exit code."""
+    """List, show, add, edit and forget what is remembered across sessions.
+
+    Returns:
+        The exit code.
+    """
     try:
         options = make_parser().parse_args(_plain(argv))
     except SystemExit as error:  # --help

@@ -219,17 +219,17 @@ class LongTerm:
         """Give the tools, where memories are written."""
         return (self.remember, self.forget) if self.writes else ()
 
-    @tool(risk="read", effect="idempotent")
+    @tool(risk="read", effect="idempotent", queues="memories", deferred=True)
     async def remember(
         self, agent: Agent, text: str, kind: Kind = "fact", everywhere: bool = False, replaces: list[int] | None = None
     ) -> str:
-        """Remember something for later sessions. Only for what the user wants kept or states as lasting, in the user's words.
+        """Remember for later sessions what the user wants kept or states as lasting, in the user's words.
 
         Args:
-            text: One short sentence that will make sense on its own.
-            kind: What it is.
-            everywhere: It holds in all of the user's projects, not only here.
-            replaces: Numbers of recalled memories that it contradicts or repeats.
+            text: One short sentence that makes sense on its own.
+            kind: Its kind.
+            everywhere: It holds in all of the user's projects.
+            replaces: Numbers of recalled memories that it replaces.
         """
         from hilum_memory.longterm.said import is_drawn_from
         from hilum_memory.longterm.words import telling
@@ -248,9 +248,9 @@ class LongTerm:
             written = await self._write(memory, ids)
         return f"{'Known already' if written.what == 'same' else 'Remembered'} as [{written.memory.id}]."
 
-    @tool(risk="write", effect="idempotent")
+    @tool(risk="write", effect="idempotent", queues="memories", deferred=True)
     async def forget(self, agent: Agent, number: int) -> str:
-        """Delete a memory for good. Only when the user asks for it.
+        """Delete a memory. Only when the user asks for it.
 
         Args:
             number: Its number, as in [12].

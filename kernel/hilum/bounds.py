@@ -1,0 +1,105 @@
+"""Time limits that hold whatever a tool does: a call that does not end in time is abandoned, and the session goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
+from typing import Any
+
+import msgspec
+import trio
+
+_left_behind: set[int] = set()
+
+
+def calls_left_behind() -> int:
+    """Return how many abandoned calls of this process still run.
+
+    trio waits for them when its program ends, however long that takes. A program that must not wait ends its process
+    with ``os._exit`` once everything is closed and written.
+    """
+    return len(_left_behind)
+
+
+class BoundCall(msgspec.Struct, eq=False):
+    """A function that runs within a time limit, in a task that its caller can leave behind.
+
+    Attributes:
+        plugin: Whose it is.
+        deadline: When it is cancelled, on trio's clock.
+        grace: Seconds that it then has to end.
+        value: What it returned.
+        error: What it raised; not its own cancellation.
+        ended_at: When it ended.
+        abandoned: Whether its caller waits for it no longer.
+    """
+
+    plugin: str
+    deadline: float
+    grace: float
+    value: Any = None
+    error: BaseException | None = None
+    ended_at: float = 0.0
+    abandoned: bool = False
+    _scope: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
+    _patience: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
+    _ended: trio.Event = msgspec.field(default_factory=trio.Event)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it ended because it was cancelled."""
+        return self._scope.cancelled_caught
+
+    def cancel(self) -> None:
+        """Cancel it; if it does not end within its grace, it is abandoned."""
+        self._scope.cancel()
+        self._patience.deadline = min(self._patience.deadline, trio.current_time() + self.grace)
+
+    async def run(self, function: Callable[[], Awaitable[Any]]) -> None:
+        """Run the function until it ends, or is abandoned.
+
+        Cancelling this cancels the function, and waits for it as long as its grace allows.
+        """
+        self._scope.deadline = self.deadline
+        self._patience.deadline = self.deadline + self.grace
+        # A task of trio's own nursery, because no nursery of ours could be left while the task ignores its cancellation.
+        # It is protected from Ctrl-C, so that one reaches the program and is never taken for an error of the tool.
+        trio.lowlevel.spawn_system_task(self._run, function, name=f"call of {self.plugin}", context=copy_context())
+        try:
+            with self._patience:
+                await self._ended.wait()
+        except trio.Cancelled:
+            self.cancel()
+            with trio.CancelScope(shield=True, deadline=self._patience.deadline):
+                await self._ended.wait()
+            self._leave()
+            raise
+        self._leave()
+
+    def _leave(self) -> None:
+        if not self._ended.is_set():
+            self.abandoned = True
+            _left_behind.add(id(self))
+
+    async def _run(self, function: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            with self._scope:
+                self.value = await function()
+        except BaseException as error:  # nothing may leave a task of trio's own nursery: the caller looks at it
+            self.error = error
+        self.ended_at = trio.current_time()
+        self._ended.set()
+        _left_behind.discard(id(self))
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether an error holds a Ctrl-C of the user's; a plugin that raises ``KeyboardInterrupt`` itself does not count."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_interrupt(each) for each in error.exceptions)
+    if not isinstance(error, KeyboardInterrupt):
+        return False
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    # trio's signal handler raises it, and nothing else does there.
+    return trace is not None and trace.tb_frame.f_globals.get("__name__") == "trio._core._ki"

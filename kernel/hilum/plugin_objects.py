@@ -1,0 +1,136 @@
+"""Plugins that are no installed modules: objects, functions, tools and files, and what a plugin declares of itself."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+from hilum.errors import PluginError, UsageError
+from hilum.hookspecs import PROJECT, hookimpl
+from hilum.tools import Tool, tool
+
+MARK = f"{PROJECT}_impl"
+
+
+def is_file(thing: object) -> bool:
+    """Return whether something in a list of plugins names a file, and not an installed plugin."""
+    if isinstance(thing, Path):
+        return True
+    return isinstance(thing, str) and (thing.endswith(".py") or "/" in thing or os.sep in thing)
+
+
+def check_file(path: str | os.PathLike[str]) -> str:
+    """Return the absolute path of a plugin's file.
+
+    Raises:
+        UsageError: There is no such file, or it is no Python file.
+    """
+    absolute = os.path.abspath(os.path.expanduser(path))
+    if not os.path.isfile(absolute):
+        raise UsageError(
+            f"There is no plugin file {os.fspath(path)!r}.", hint="Name an existing file that ends with .py."
+        )
+    if not absolute.endswith(".py"):
+        raise UsageError(f"The plugin file {os.fspath(path)!r} does not end with .py.", hint="Name a Python file.")
+    return absolute
+
+
+def load_file(path: str) -> ModuleType:
+    """Import a file as a module. Nothing is written beside it.
+
+    Raises:
+        Exception: What the file raises.
+    """
+    with open(path, "rb") as file:
+        source = file.read()
+    mark = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+    name = f"hilum_plugin_file_{Path(path).stem}_{mark}"
+    loader = importlib.machinery.SourceFileLoader(name, path)
+    specification = importlib.util.spec_from_loader(name, loader)
+    assert specification is not None
+    module = importlib.util.module_from_spec(specification)
+    code = compile(source, path, "exec", dont_inherit=True)
+    # Type hints are resolved through sys.modules.
+    sys.modules[name] = module
+    try:
+        exec(code, vars(module))
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def as_plugin(thing: object) -> tuple[str, object]:
+    """Return the name of a plugin that is an object, and the object that has its implementations.
+
+    Raises:
+        UsageError: It cannot be a plugin.
+    """
+    if isinstance(thing, ModuleType):
+        return thing.__name__.rpartition(".")[2], thing
+    if isinstance(thing, FunctionType) and hasattr(thing, MARK):
+        options: dict[str, Any] = getattr(thing, MARK)
+        module = ModuleType(thing.__name__)
+        setattr(module, options.get("specname") or thing.__name__, thing)
+        return thing.__name__, module
+    if isinstance(thing, Tool | FunctionType):
+        name = thing.name if isinstance(thing, Tool) else thing.__name__
+        hint = (
+            f"Pass it as a tool: open_kernel(tools=[{name}]). A function is a plugin when it is marked with @hookimpl."
+        )
+        raise UsageError(f"{name} is not a plugin.", hint=hint)
+    if isinstance(thing, type):
+        hint = f"Pass an instance: {thing.__name__}()."
+        raise UsageError(f"The class {thing.__name__} is not a plugin.", hint=hint)
+    if thing is None or isinstance(thing, bool | int | float | bytes | Sequence | set | frozenset | dict):
+        hint = "A plugin is the name of an installed one, a module, an object with @hookimpl methods, or a file."
+        raise UsageError(f"{thing!r:.60} is not a plugin.", hint=hint)
+    return type(thing).__name__, thing
+
+
+def tools_plugin(tools: Iterable[Tool | Callable[..., Any]]) -> ModuleType:
+    """Make a plugin that provides tools.
+
+    Args:
+        tools: Tools, and functions that become tools.
+
+    Raises:
+        UsageError: One of them is neither.
+        PluginError: A function cannot be described: a parameter has no annotation, for example.
+    """
+    made: list[Tool] = []
+    for each in tools:
+        if not isinstance(each, Tool) and not callable(each):
+            raise UsageError(f"{each!r:.60} is not a tool.", hint="Pass a function, or what @hilum.tool makes of one.")
+        found = each if isinstance(each, Tool) else tool(each)
+        _ = found.spec  # what cannot be described is an error here, and not in the first session
+        made.append(found)
+    module = ModuleType("tools")
+
+    @hookimpl
+    def provide_tools() -> list[Tool]:
+        return made
+
+    vars(module)["provide_tools"] = provide_tools
+    return module
+
+
+def names_in(module: object, attribute: str) -> tuple[str, ...]:
+    """Return what a plugin declares under ``gates`` or ``replaces``: a tuple of names.
+
+    Raises:
+        PluginError: It is of another type.
+    """
+    value = vars(module).get(attribute, ()) if isinstance(module, ModuleType) else getattr(module, attribute, ())
+    if isinstance(value, ModuleType):  # a package with a module of that name
+        return ()
+    if not isinstance(value, tuple | list | set | frozenset) or not all(isinstance(name, str) for name in value):
+        raise PluginError(f"{attribute} is {value!r:.60}.", hint=f'Write a tuple of names: {attribute} = ("…",).')
+    return tuple(value)

@@ -1,0 +1,275 @@
+"""Repetition: calls that fail again and again, or give the same result again and again, with nothing changed in between.
+
+``FailureCounts`` is folded from the events of an agent, so that a resumed run counts as the first one did. What may have
+changed the world clears it: red, edit, red, edit, red is work; the same failing call three times in a row is not.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+
+import msgspec
+
+from hilum.arguments import is_readable, normalized
+from hilum.events import CallStarted
+from hilum.messages import Text, ToolCall, ToolResult
+
+MAX_REPEATED_FAILURES = 3
+SAME_RESULTS_NOTED = 5
+MAX_SAME_RESULTS = 10
+
+ADVICE = "Change what causes it, take another way, or tell the user what stands in the way and ask."
+# Failures that reading the file again may cure.
+_CURED_BY_READING = frozenset({"E_STALE", "E_NOT_FOUND", "E_MULTIPLE_MATCHES"})
+# Codes of a writing call that may have written all the same.
+_MAY_HAVE_WRITTEN = frozenset({"E_READBACK_FAIL", "E_TIMEOUT", "E_PLUGIN", "E_INTERRUPTED", "E_STOPPED"})
+# The call was cut off, by a crash or by a stop: that says nothing about whether it fails.
+_NO_OUTCOME = frozenset({"E_INTERRUPTED", "E_STOPPED"})
+# The model cannot form a call of this tool, whatever it is about.
+_WRONG_CALL = frozenset({"E_BAD_ARGS", "E_UNKNOWN_TOOL"})
+
+# How long something took says nothing about what came of it.
+_DURATION = re.compile(r"\d+(?:\.\d+)? ?(?:ms|s|sec|secs|seconds?)\b")
+_AFTER = re.compile(r" after \d+(?:\.\d+)? s\b")
+
+Aim = tuple[str, str, str]
+"""A tool, what its call was about (a path, a program), and the code it failed with."""
+
+
+class Failures(msgspec.Struct):
+    """Failures in a row.
+
+    Attributes:
+        tool: Name of the tool.
+        code: The last code.
+        count: How many.
+        paths: The paths that the call was about.
+        turn: The last turn that counted: several calls of one answer count once for an aim.
+        noted: Whether the model was told.
+        mixed: Whether they had different codes.
+        text: Digest of the last result that a call had which may change something; it tells whether it changed anything.
+        moved: Whether such results differed: the calls themselves changed something.
+    """
+
+    tool: str
+    code: str = ""
+    count: int = 0
+    mixed: bool = False
+    paths: frozenset[str] = frozenset()
+    turn: int = 0
+    noted: bool = False
+    text: str = ""
+    moved: bool = False
+
+    def compare(self, text: str) -> None:
+        """Note whether a result is the same as the one before it.
+
+        Args:
+            text: Its digest; empty where it tells nothing.
+        """
+        self.moved = self.moved or bool(self.text and text and self.text != text)
+        self.text = text
+
+
+class SameResults(msgspec.Struct):
+    """Equal results in a row of one call that changes nothing."""
+
+    tool: str
+    digest: str
+    count: int = 1
+    noted: bool = False
+
+
+class FailureCounts(msgspec.Struct):
+    """See the module."""
+
+    calls: dict[str, Failures] = msgspec.field(default_factory=dict)
+    aims: dict[Aim, Failures] = msgspec.field(default_factory=dict)
+    results: dict[str, SameResults] = msgspec.field(default_factory=dict)
+
+    def refusal(self, call: ToolCall) -> str:
+        """Return why this call is not carried out once more, empty if it may be."""
+        key = _fingerprint(call)
+        failures = self.calls.get(key)
+        if failures is not None and failures.count >= MAX_REPEATED_FAILURES:
+            what = (
+                "This exact call" if is_readable(call.arguments) and not call.problem else f"Such a call of {call.name}"
+            )
+            return (
+                f"{what} failed three times in a row {_with_code(failures)}, and nothing changed in between,"
+                " so it was not run again."
+            )
+        same = self.results.get(key)
+        if same is not None and same.count >= MAX_SAME_RESULTS:
+            return (
+                f"This exact call gave the same result {same.count} times in a row, and nothing changed in between,"
+                " so it was not run again."
+            )
+        return ""
+
+    def record(self, call: ToolCall, started: CallStarted | None, result: ToolResult, turn: int) -> None:
+        """Count the outcome of a call.
+
+        Args:
+            call: The call as the model wrote it.
+            started: The event of its start, if it came to that.
+            result: Its result.
+            turn: Number of the turn that it belongs to.
+        """
+        if result.code == "E_REPEATED":  # a refused repeat changes nothing, and makes nothing worse
+            return
+        key = _fingerprint(call)
+        aim = _aim(call, started, result.code)
+        if started is not None and may_have_changed(started, result.code):
+            self.clear(key, aim[:2])
+        if result.code in _NO_OUTCOME:
+            return
+        if result.code:
+            moves = started is not None and may_have_changed(started, result.code)
+            text = _digest(_DURATION.sub("", result.text)) if moves else ""
+            is_one_call = is_readable(call.arguments) and not call.problem
+            self._count_failure(key, aim, started, turn, text, is_one_call=is_one_call)
+            return
+        self.calls.pop(key, None)
+        self.aims = {other: failures for other, failures in self.aims.items() if other[:2] != aim[:2]}
+        # A call of the tool that was right shows that the model can form one.
+        for code in _WRONG_CALL:
+            self.aims.pop((call.name, "", code), None)
+        if started is not None and started.risk == "read":
+            self._clear_cured(frozenset(started.paths))
+        if started is not None and started.effect == "pure":
+            self._count_result(key, call.name, result)
+
+    def clear(self, call: str = "", aim: tuple[str, ...] = ()) -> None:
+        """Forget everything, because the world may have changed.
+
+        Args:
+            call: Fingerprint of the call that changed it: that it fails each time stays known.
+            aim: Likewise, the first two fields of its aim.
+        """
+        self.calls = {key: failures for key, failures in self.calls.items() if key == call}
+        self.aims = {key: failures for key, failures in self.aims.items() if key[:2] == aim}
+        self.results.clear()
+
+    def keep_only(self, call: ToolCall) -> None:
+        """Forget everything but how this call failed: the user was asked about it and said no."""
+        self.clear(_fingerprint(call))
+
+    def due(self) -> list[str]:
+        """Return the notes that the model must read now; each is due once."""
+        notes = {}
+        for failures in (*self.aims.values(), *self.calls.values()):
+            if failures.count >= MAX_REPEATED_FAILURES and not failures.noted:
+                notes[failures.tool, failures.code] = f"{failed_note(failures)} {ADVICE}"
+        for same in self.results.values():
+            if same.count >= SAME_RESULTS_NOTED and not same.noted:
+                notes[same.tool, ""] = (
+                    f"The same call of {same.tool} gave the same result {same.count} times in a row, and nothing changed"
+                    " in between. Use that result, or do something else."
+                )
+        return list(notes.values())
+
+    def reached(self) -> list[Failures]:
+        """Return the failures that are due, one for each tool and code, for the user."""
+        due = {
+            (failures.tool, failures.code): failures
+            for failures in (*self.aims.values(), *self.calls.values())
+            if failures.count >= MAX_REPEATED_FAILURES and not failures.noted
+        }
+        return list(due.values())
+
+    def mark_noted(self) -> None:
+        """Take note that the model has been told of all that is due."""
+        for failures in (*self.aims.values(), *self.calls.values()):
+            failures.noted = failures.noted or failures.count >= MAX_REPEATED_FAILURES
+        for same in self.results.values():
+            same.noted = same.noted or same.count >= SAME_RESULTS_NOTED
+
+    def _count_failure(
+        self, key: str, aim: Aim, started: CallStarted | None, turn: int, text: str, *, is_one_call: bool
+    ) -> None:
+        tool, about, code = aim
+        self.results.pop(key, None)
+        paths = frozenset(started.paths) if started is not None else frozenset()
+        failures = self.calls.setdefault(key, Failures(tool))
+        failures.compare(text)
+        if failures.moved:  # the same call does another thing each time: it gets on
+            failures = self.calls[key] = Failures(tool, text=text)
+        failures.mixed = failures.mixed or (failures.count > 0 and failures.code != code)
+        failures.code = code
+        # Calls that cannot be read share a fingerprint; several of one answer may have been different calls.
+        if is_one_call or failures.turn != turn:
+            failures.count += 1
+        failures.turn = turn
+        failures.paths = paths
+        # Without a path or a program only the same call is the same aim; a call that is no call is one by itself.
+        if not about and code not in _WRONG_CALL:
+            return
+        same = self.aims.setdefault(aim, Failures(tool, code, paths=paths))
+        same.compare(text)
+        if same.turn != turn:
+            same.count += 1
+            same.turn = turn
+
+    def _clear_cured(self, paths: frozenset[str]) -> None:
+        """Forget failures that a successful read of these paths may have cured."""
+        self.calls = {
+            key: failures
+            for key, failures in self.calls.items()
+            if failures.code not in _CURED_BY_READING or not failures.paths & paths
+        }
+
+    def _count_result(self, key: str, tool: str, result: ToolResult) -> None:
+        line, _, rest = result.text.partition("\n")
+        others = tuple(part for part in result.parts if not isinstance(part, Text))
+        digest = _digest(f"{_AFTER.sub('', line)}\n{rest}\n{msgspec.json.encode(others).decode()}")
+        same = self.results.get(key)
+        if same is not None and same.digest == digest:
+            same.count += 1
+        else:
+            self.results[key] = SameResults(tool, digest)
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode(errors="replace")).hexdigest()
+
+
+def failed_note(failures: Failures) -> str:
+    """Return the sentence that says what failed three times."""
+    unchanged = "" if failures.moved else ", and nothing changed in between"
+    return f"{failures.tool} failed three times in a row {_with_code(failures)}{unchanged}."
+
+
+def _with_code(failures: Failures) -> str:
+    return f"with different errors, the last one {failures.code}" if failures.mixed else f"with {failures.code}"
+
+
+def may_have_changed(started: CallStarted, code: str) -> bool:
+    """Whether a call that ran may have changed anything outside the conversation.
+
+    Args:
+        started: The event of its start.
+        code: Its failure; empty for success.
+    """
+    if started.effect == "pure":
+        return False
+    if started.risk == "write":
+        return not code or code in _MAY_HAVE_WRITTEN
+    return started.risk != "read" or started.effect == "once"
+
+
+def _fingerprint(call: ToolCall) -> str:
+    """Return what is equal for equal calls, however their JSON was spelled. A digest, because arguments may be long.
+
+    Calls of a tool whose arguments cannot be read are one call: nobody knows what they were to do.
+    """
+    arguments = normalized(call.arguments) if is_readable(call.arguments) else "unreadable"
+    text = f"{call.name}\n{call.problem}\n{arguments}"
+    return _digest(text)
+
+
+def _aim(call: ToolCall, started: CallStarted | None, code: str) -> Aim:
+    if started is None:
+        return call.name, "", code
+    return call.name, started.aim or ", ".join(started.paths), code

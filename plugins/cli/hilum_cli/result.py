@@ -1,0 +1,258 @@
+"""The result line of a run: everything that is known at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from hilum import HilumError, Kernel, Session, __version__
+from hilum.errors import GATE_SHUT
+from hilum.events import FINAL, RunEnded
+from hilum.messages import Text, UserMessage
+from hilum.store import spell_folder
+
+from hilum_cli import exits
+from hilum_cli.output import (
+    AgentSummary,
+    CallSummary,
+    FaultSummary,
+    InterruptedRun,
+    ResultLine,
+    ServiceSummary,
+    arguments_of,
+    tokens,
+)
+from hilum_cli.progress import Progress
+from hilum_cli.totals import Totals
+
+
+class Record(msgspec.Struct):
+    """What is known of a run, collected while it goes on.
+
+    Attributes:
+        progress: The fold over its events.
+        session: Id of the session; empty before it is open.
+        workspace: Folder of the workspace.
+        kind: Kind of the session.
+        before: What the session had used before this run.
+        interrupted: Earlier runs that were cut off and are not resumed.
+        not_loaded: Plugins that could not be loaded.
+        services: Background commands that ran at the end.
+        records_files: Whether changes of files are recorded.
+    """
+
+    progress: Progress
+    session: str = ""
+    workspace: str = ""
+    kind: str = ""
+    before: Totals = msgspec.field(default_factory=Totals)
+    interrupted: list[InterruptedRun] = []
+    not_loaded: list[FaultSummary] = []
+    services: list[ServiceSummary] = []
+    records_files: bool = False
+
+    def note_kernel(self, kernel: Kernel) -> None:
+        """Note which plugins were not loaded."""
+        plugins = kernel.host.plugins
+        self.not_loaded = [
+            FaultSummary(plugin=plugin.name, hook="load", error=plugin.error, switched_off=True)
+            for plugin in plugins.values()
+            if plugin.state == "failed"
+        ]
+        self.records_files = "files" in plugins and plugins["files"].state == "ready"
+
+    def note_session(self, session: Session) -> None:
+        """Note which session it is."""
+        self.session = session.id
+        self.workspace = spell_folder(session.workspace.root)
+        self.kind = session.kind
+
+    def totals(self) -> Totals:
+        """Return what the session has used until now."""
+        return Totals(self.before.usage + self.progress.usage, self.before.runs + self.progress.runs)
+
+    def result(self, end: RunEnded | None, error: HilumError | None, exit_code: int) -> ResultLine:
+        """Build the line.
+
+        Args:
+            end: How the run ended; ``None`` where it did not start.
+            error: What kept the run from starting, or broke it off.
+            exit_code: Exit code of the process.
+        """
+        fields: dict[str, Any] = {}
+        if end is not None:
+            fields = {
+                "agent": end.agent,
+                "run": end.run,
+                "state": end.state if end.state in FINAL else "failed",
+                "text": end.text,
+                "commentary": end.commentary,
+                "done": end.done,
+                "code": end.code,
+                "error": end.error,
+                "hint": end.hint,
+                "left": end.left,
+                "turns": end.turns,
+                "seconds": round(end.seconds, 3),
+            }
+            if end.state == "stopped" and not end.code:
+                fields["code"] = "E_STOPPED"
+                fields["error"] = "The run was stopped."
+        if error is not None:
+            fields |= {"state": "failed", "code": error.code, "error": error.message, "hint": error.hint}
+        totals = self.totals()
+        return ResultLine(
+            version=__version__,
+            session=self.session,
+            workspace=self.workspace,
+            kind=self.kind,
+            model=self.progress.model,
+            usage=tokens(self.progress.usage),
+            session_usage=tokens(totals.usage),
+            session_runs=totals.runs,
+            calls=_calls(self.progress),
+            agents=_agents(self.progress),
+            faults=self._faults(),
+            denied=self.progress.unattended,
+            interrupted=self.interrupted,
+            files_changed=list(self.progress.files) if self.records_files else None,
+            services=self.services,
+            exit_code=exit_code,
+            **fields,
+        )
+
+    def _faults(self) -> list[FaultSummary]:
+        faults = [*self.not_loaded]
+        for fault in self.progress.faults:
+            summary = FaultSummary(
+                plugin=fault.plugin,
+                hook=fault.hook,
+                error=fault.error,
+                switched_off=fault.switched_off,
+            )
+            if (summary.plugin, summary.hook) not in {(known.plugin, known.hook) for known in faults}:
+                faults.append(summary)
+        return faults
+
+
+def _calls(progress: Progress) -> list[CallSummary]:
+    calls = []
+    for view in progress.calls.values():
+        arguments, invalid = arguments_of(view.call.arguments)
+        calls.append(
+            CallSummary(
+                id=view.call.id,
+                name=view.call.name,
+                arguments=arguments,
+                invalid_arguments=invalid,
+                agent=view.agent,
+                turn=view.turn,
+                state=view.state,
+                code=view.code,
+                seconds=round(view.seconds, 3),
+                result=view.text,
+            )
+        )
+    return calls
+
+
+def _agents(progress: Progress) -> list[AgentSummary]:
+    agents = []
+    for view in progress.agents.ended():
+        error = view.result.get("error")
+        agents.append(
+            AgentSummary(
+                agent_id=view.id,
+                agent=view.agent,
+                title=view.title,
+                owner=view.owner,
+                status=view.status,
+                seconds=round(view.seconds, 3),
+                text=str(view.result.get("text", "")),
+                error=error if isinstance(error, dict) else None,
+            )
+        )
+    return agents
+
+
+def failed_result(error: HilumError) -> ResultLine:
+    """Build the line for a run that could not start."""
+    return ResultLine(
+        version=__version__,
+        code=error.code,
+        error=error.message,
+        hint=error.hint,
+        exit_code=error.exit_code,
+    )
+
+
+def cut_off_runs(session: Session) -> list[InterruptedRun]:
+    """Return the runs that were cut off when the session was last written."""
+    found = []
+    for agent in session.agents.values():
+        run = agent.conversation.run
+        if run is None:
+            continue
+        calls = [state.call.name for state in agent.conversation.open_calls()]
+        prompt = _last_prompt(agent.conversation.messages)
+        found.append(InterruptedRun(run=run.id, agent=agent.name, prompt=prompt, calls=calls))
+    return found
+
+
+def _last_prompt(messages: Sequence[object]) -> str:
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            first = message.parts[0]
+            return first.text if isinstance(first, Text) else ""
+    return ""
+
+
+def letting_run(approve: str) -> str:
+    """Return how the user lets calls run without being asked, under an approval policy."""
+    if approve == "auto":  # what is asked even then is let run by a rule
+        return "allow such calls by a rule: hilum permissions allow"
+    return "let calls run without being asked: --approve auto"
+
+
+def without_effect(end: RunEnded, progress: Progress, approve: str) -> RunEnded:
+    """Return the end of a run in which no call could run as what it is: not complete.
+
+    Args:
+        end: The end.
+        progress: The run's calls.
+        approve: The approval policy of the session.
+    """
+    done = [view for view in progress.calls.values() if view.done]
+    shut = [view.text for view in done if GATE_SHUT in view.text]
+    if end.state == "completed" and shut and len(shut) == len(done):
+        return msgspec.structs.replace(
+            end,
+            state="partial_success",
+            code="E_PLUGIN",
+            error=f"No call was run. {shut[-1].removeprefix('E_DENIED: ')}",
+            hint="hilum doctor shows which gates are closed.",
+        )
+    if end.state != "completed" or not progress.unattended or progress.effects:
+        return end
+    calls = "the call" if progress.unattended == 1 else f"all {progress.unattended} calls"
+    return msgspec.structs.replace(
+        end,
+        state="partial_success",
+        code="E_DENIED",
+        error=f"Nothing was changed: {calls} that needed approval had to be denied, because nobody was there to give it.",
+        hint=f"Run it at a terminal, or {letting_run(approve)}. See hilum permissions --help.",
+    )
+
+
+def exit_code_of(end: RunEnded, signal: int, *, cut_short: bool) -> int:
+    """Return the exit code of a run.
+
+    Args:
+        end: How it ended.
+        signal: Number of the signal that stopped it, 0 for none.
+        cut_short: Whether the signal stopped what the run had started, after the run itself was done.
+    """
+    if cut_short:
+        return 128 + signal
+    return exits.of_run(end, signal)

@@ -1,0 +1,486 @@
+"""What a command does to which paths and hosts, as far as its words tell: for rules about paths, hosts and categories."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import translate
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+import attrs
+
+if TYPE_CHECKING:
+    from hilum_guard.commands import SimpleCommand
+
+Kind = Literal["read", "write", "delete", "any"]
+UNKNOWN = "…"
+MAX_FOUND = 200
+"""Paths that a pattern for file names is expanded to."""
+MAX_VISITED = 5000
+"""Names that are compared with the patterns of a command line; beyond that nobody knows what they fit."""
+
+
+@attrs.frozen
+class Effect:
+    """One thing that a call does to a path.
+
+    Attributes:
+        kind: What it does; ``any`` where a program is only given the path.
+        path: The path, links followed: relative to the workspace, or absolute outside.
+        deep: Whether it does the same to everything below.
+        certain: Whether it does so for sure.
+    """
+
+    kind: Kind
+    path: str
+    deep: bool = False
+    certain: bool = True
+
+
+@attrs.frozen
+class Reach:
+    """What a command line reaches.
+
+    Attributes:
+        effects: What it does to paths.
+        hosts: The hosts it contacts by name, in lower case.
+        network: Whether a program in it uses the network for sure.
+        unread: Whether a part of it may do anything, as far as reading tells.
+    """
+
+    effects: tuple[Effect, ...] = ()
+    hosts: tuple[str, ...] = ()
+    network: bool = False
+    unread: bool = False
+
+
+def reach(commands: Iterable[SimpleCommand], root: str, *, complete: bool) -> Reach:
+    """Return what simple commands reach together. Looks at the disk for links and patterns.
+
+    Args:
+        commands: The commands.
+        root: Root of the workspace, resolved.
+        complete: Whether these are all commands of the text.
+    """
+    reader = _Reader(root, unread=not complete)
+    for command in commands:
+        reader.read(command)
+    effects = tuple(dict.fromkeys(reader.effects))
+    return Reach(effects, tuple(dict.fromkeys(reader.hosts)), reader.network, reader.unread)
+
+
+def shown_path(path: str, root: str) -> str:
+    """Return a resolved path relative to the workspace, or as it is outside."""
+    if path == root:
+        return "."
+    return path[len(root) + 1 :] if path.startswith(root.rstrip("/") + "/") else path
+
+
+# --- programs -----------------------------------------------------------------------------------------------------------
+
+# Nothing that they are given is a file that they open.
+_TEXTUAL = frozenset(
+    """: [ alias basename cd command date declare dirname echo env exit export false getconf groups hash help hostname id
+    jobs kill local logname man nproc popd printf ps pushd pwd read readonly return seq set shift sleep test time times tr
+    trap true tty type typeset ulimit umask uname unalias unset uptime users wait which who whoami yes""".split()
+)
+# They show names, sizes and kinds of files, but not what is in them.
+_LISTERS = frozenset("ls dir tree du df file stat readlink realpath find lsattr getfacl".split())
+# They read the files that they are given; with these options (or always: "*") everything below, too.
+_READERS: dict[str, str] = {
+    **dict.fromkeys(
+        """cat head tail less more wc nl tac rev cut paste join comm cmp column fold fmt expand unexpand od hexdump xxd
+        base64 base32 md5sum sha1sum sha256sum sha512sum b2sum cksum sum strings uniq jq yq bat batcat zcat bzcat xzcat
+        diff sdiff look iconv gzcat zless basenc openssl""".split(),
+        "",
+    ),
+    **dict.fromkeys("rg ag ack".split(), "*"),
+    **dict.fromkeys("grep egrep fgrep zgrep".split(), "rR"),
+}
+_PATTERN_FIRST = frozenset("grep egrep fgrep zgrep rg ag ack jq yq look sed gsed awk gawk mawk perl ruby".split())
+_WRITERS = frozenset("tee truncate touch mkdir mkfifo mknod ed ex vi vim nvim nano pico emacs joe".split())
+_ATTRIBUTES = frozenset("chmod chown chgrp setfacl chattr chflags chcon setfattr".split())
+_REMOVERS = frozenset("rm grm rmdir unlink shred srm trash trash-put rimraf del wipe".split())
+_MOVERS = frozenset("mv gmv rename".split())
+_COPIERS = frozenset("cp gcp install ln rsync scp".split())
+_EDITORS_IN_PLACE = frozenset("sed gsed perl ruby awk gawk".split())
+# Options that name a file for their output.
+_OUTPUT: dict[str, tuple[str, ...]] = {
+    "sort": ("-o", "--output"),
+    "iconv": ("-o", "--output"),
+    "csplit": ("-f", "--prefix"),
+    "pandoc": ("-o", "--output"),
+    "dot": ("-o",),
+    "zip": ("-O",),
+    "g++": ("-o",),
+    "clang": ("-o",),
+    "clang++": ("-o",),
+    "diff": ("--output",),
+    "tree": ("-o",),
+    "curl": ("-o", "--output", "--output-dir", "-D", "--dump-header", "-c", "--cookie-jar"),
+    "wget": ("-O", "--output-document", "-P", "--directory-prefix", "-o", "--output-file"),
+    "tar": ("-C", "--directory", "-f", "--file"),
+    "bsdtar": ("-C", "-f"),
+    "unzip": ("-d",),
+    "gcc": ("-o",),
+    "cc": ("-o",),
+    "find": ("-fprint", "-fprintf", "-fls", "-fprint0"),
+    "openssl": ("-out",),
+    "base64": ("-o",),
+    "patch": ("-o", "-d"),
+}
+_VALUED = {
+    "head": "nc", "tail": "ncs", "cut": "dfbc", "grep": "eABCmdD", "egrep": "eABCmdD", "rg": "egtTABCmM", "touch": "drt",
+    "truncate": "sr", "mkdir": "m", "install": "mogt", "cp": "tS", "mv": "tS", "ln": "tS", "shred": "ns", "sort": "kotST",
+    "column": "tsco", "sed": "ef", "wc": "", "rsync": "e", "base64": "w", "xxd": "sl", "od": "ANtjw", "jq": "",
+}  # fmt: skip
+
+_NETWORK = frozenset(
+    """aria2c axel curl curlie dig drill finger ftp gcloud gsutil az aws fly flyctl http https httpie host lftp lynx mosh
+    mutt nc ncat netcat nmap nslookup ping ping6 rclone rsh s3cmd scp sendmail sftp socat ssh ssh-copy-id telnet tftp
+    traceroute w3m wget whois xh yt-dlp youtube-dl heroku vercel netlify kubectl helm gh glab hub doctl""".split()
+)
+_NETWORK_VERBS: dict[str, frozenset[str]] = {
+    "git": frozenset("push pull fetch clone ls-remote submodule remote-http archive send-email lfs".split()),
+    **dict.fromkeys("pip pip3".split(), frozenset("install download index search wheel".split())),
+    "uv": frozenset("sync add lock pip tool publish python self".split()),
+    "poetry": frozenset("install add update publish lock".split()),
+    **dict.fromkeys("npm pnpm yarn bun".split(),
+                    frozenset("install i ci add update publish audit view info exec dlx create".split())),
+    **dict.fromkeys("docker podman".split(), frozenset("pull push login build search run".split())),
+    "cargo": frozenset("install fetch publish search update add login".split()),
+    "go": frozenset("get install mod".split()),
+    **dict.fromkeys("apt apt-get dnf yum brew apk pacman zypper port snap flatpak".split(),
+                    frozenset("install update upgrade add search fetch download -S -Sy -Syu".split())),
+    "gem": frozenset("install update push fetch".split()),
+    "conda": frozenset("install create update search".split()),
+    "svn": frozenset("checkout co update up commit ci export ls".split()),
+    "hg": frozenset("clone pull push incoming outgoing".split()),
+}  # fmt: skip
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]*://(?:[^\s/?#@\"']*@)?(\[[0-9a-f:.]+\]|[^\s/:?#\"'@\\]+)", re.I)
+_REMOTE = re.compile(r"(?:[\w.+-]+@)?([\w-]+(?:\.[\w-]+)+|\[[0-9a-fA-F:.]+\]):(?!//).*")
+_HOST = re.compile(r"(?:[\w.+-]+@)?([\w-]+(?:\.[\w-]+)+|[0-9a-fA-F]*:[0-9a-fA-F:.]+)\.?")
+# Programs of which a plain operand is a host.
+_HOST_OPERAND = frozenset(
+    """curl wget http https httpie xh ssh scp sftp ftp lftp telnet nc ncat netcat ping ping6 dig host nslookup drill
+    traceroute mosh nmap whois lynx w3m aria2c axel tftp finger ssh-copy-id""".split()
+)
+_GIT_READS = frozenset(
+    """status log show diff blame grep ls-files ls-tree cat-file rev-parse branch tag remote config describe shortlog
+    reflog rev-list merge-base for-each-ref name-rev add commit fetch push stage bundle fsck count-objects help version
+    notes""".split()
+)
+
+
+def hosts_of(text: str) -> list[str]:
+    """Return the hosts of all addresses in a text, in lower case."""
+    return [host.strip("[]").lower().rstrip(".") for host in _URL.findall(text)]
+
+
+def values(arguments: object) -> Iterator[str]:
+    """Yield every text in plain data."""
+    if isinstance(arguments, str):
+        yield arguments
+    elif isinstance(arguments, Mapping):
+        for value in arguments.values():
+            yield from values(value)
+    elif isinstance(arguments, list | tuple):
+        for value in arguments:
+            yield from values(value)
+
+
+_MAGIC = re.compile(r"[*?\[]")
+
+
+class _Reader:
+    """Collects what commands reach."""
+
+    def __init__(self, root: str, *, unread: bool) -> None:
+        self.root = root
+        self.effects: list[Effect] = []
+        self.hosts: list[str] = []
+        self.network = False
+        self.unread = unread
+        self._cwds: tuple[str | None, ...] = ()
+        self._visited = 0
+
+    def read(self, command: SimpleCommand) -> None:
+        """Take one simple command."""
+        self._cwds = command.cwds or (command.cwd,)
+        for path in command.writes:
+            self._add("write", path)
+        for path in command.reads:
+            self._add("read", path)
+        if not command.words or command.wrapper:
+            return
+        name = os.path.basename(command.words[0].rstrip("/")).casefold()
+        words = command.words[1:]
+        self._contact(name, words)
+        self._outputs(name, words)
+        if UNKNOWN in command.words[0]:
+            self.unread = True
+        elif name == "git":
+            self._git(words)
+        else:
+            self._program(name, words)
+
+    # --- files ---
+
+    def _add(self, kind: Kind, path: str, *, deep: bool = False, certain: bool = True) -> None:
+        if path.isdigit() or path == "-" or path.startswith("/dev/"):
+            return
+        for place in self._places(path):
+            if place is None:
+                self.unread = True
+            else:
+                self.effects.append(Effect(kind, shown_path(place, self.root), deep, certain))
+
+    def _places(self, path: str) -> Iterator[str | None]:
+        """Yield what a word means as a path: links followed, and the link itself, which may be replaced or deleted."""
+        path = os.path.expanduser(path)
+        for cwd in self._cwds:
+            if UNKNOWN in path or (cwd is None and not path.startswith("/")):
+                yield None
+                continue
+            full = os.path.join(cwd or "/", path)
+            matches = self._expanded(full) if _MAGIC.search(path) else []
+            if matches is None:
+                yield None
+                continue
+            for each in matches or [full]:
+                resolved = os.path.realpath(each)
+                itself = os.path.join(os.path.realpath(os.path.dirname(each)), os.path.basename(each))
+                yield resolved
+                if os.path.normpath(itself) != resolved and os.path.basename(each) not in ("", ".", ".."):
+                    yield os.path.normpath(itself)
+
+    def _expanded(self, pattern: str) -> list[str] | None:
+        """Return the paths that a pattern fits, as a shell expands it; None where that would take too long."""
+        found = ["/"]
+        for part in pattern.strip("/").split("/"):
+            if not _MAGIC.search(part):
+                found = [path for folder in found if os.path.lexists(path := os.path.join(folder, part))]
+                continue
+            fits = re.compile(translate(part)).match
+            inner: list[str] = []
+            for folder in found:
+                try:
+                    with os.scandir(folder) as entries:
+                        for entry in entries:
+                            self._visited += 1
+                            if self._visited > MAX_VISITED:
+                                return None
+                            if fits(entry.name) and (part.startswith(".") or not entry.name.startswith(".")):
+                                inner.append(entry.path)
+                except OSError:
+                    continue
+            found = inner
+        return found if len(found) <= MAX_FOUND else None
+
+    def _program(self, name: str, words: Sequence[str]) -> None:
+        letters = "".join(word[1:] for word in words if word.startswith("-") and not word.startswith("--"))
+        operands = list(_operands(words, _VALUED.get(name, "")))
+        if name in _TEXTUAL | _LISTERS:
+            return
+        if name in _REMOVERS:
+            for path in operands:
+                self._add("delete", path, deep=True)
+        elif name in _MOVERS | _COPIERS:
+            self._copy(name, operands, _option(words, "-t", "--target-directory"))
+        elif name in _ATTRIBUTES:
+            for path in operands[1:]:
+                self._add("write", path, deep="R" in letters)
+        elif name in _EDITORS_IN_PLACE and _in_place(words):
+            for path in operands if {"-e", "-f", "--expression"} & set(words) else operands[1:]:
+                self._add("write", path)
+        elif name in _WRITERS:
+            for path in operands:
+                self._add("write", path)
+        elif name == "dd":
+            self._dd(words)
+        elif name == "sort":
+            self._readers(name, words, operands, letters)
+        elif name in ("uniq", "xxd"):  # the second operand is their output
+            for number, path in enumerate(operands):
+                self._add("write" if number else "read", path)
+        elif name in ("sed", "gsed") and not _is_plain_sed(words):
+            self._unread_program(words)
+        elif name == "yq" and any(re.match(r"-[a-zA-Z]*i|--inplace|--in-place", word) for word in words):
+            for path in operands[1:]:
+                self._add("write", path)
+        elif name in ("yq", "openssl") and any(word.startswith(("-s", "--split", "-out")) for word in words):
+            self._unread_program(words)
+        elif name in _READERS or name in ("sed", "gsed"):
+            self._readers(name, words, operands, letters)
+        else:
+            self.unread = True
+            for word in words:
+                self._mention(word)
+
+    def _unread_program(self, words: Sequence[str]) -> None:
+        """Note a program that may do anything with what its words name."""
+        self.unread = True
+        for word in words:
+            self._mention(word)
+
+    def _readers(self, name: str, words: Sequence[str], operands: list[str], letters: str) -> None:
+        deep = _READERS.get(name, "")
+        below = deep == "*" or bool(set(deep) & set(letters)) or "--recursive" in words
+        pattern = name in _PATTERN_FIRST and not {"-e", "-f", "--regexp", "--expression"} & set(words)
+        paths = operands[1:] if pattern else operands
+        if below:
+            self.unread = True
+        for path in paths:
+            self._add("read", path)
+
+    def _copy(self, name: str, operands: list[str], folder: str) -> None:
+        *sources, target = [*operands, folder] if folder else operands or [""]
+        for source in sources:
+            if name in _MOVERS:
+                self._add("delete", source, deep=True)
+            elif not _REMOTE.fullmatch(source):
+                self._add("read", source, deep=name != "ln")
+        if not target or _REMOTE.fullmatch(target):
+            return
+        self._add("write", target, deep=not self._is_folder(target))
+        for source in sources:
+            self._add("write", os.path.join(target, os.path.basename(source.rstrip("/"))), deep=True)
+
+    def _is_folder(self, path: str) -> bool:
+        return any(os.path.isdir(place) for place in self._places(path) if place)
+
+    def _dd(self, words: Sequence[str]) -> None:
+        for word in words:
+            name, _, path = word.partition("=")
+            if name in ("of", "if") and path:
+                self._add("write" if name == "of" else "read", path)
+
+    def _outputs(self, name: str, words: Sequence[str]) -> None:
+        for option in _OUTPUT.get(name, ()):
+            if path := _option(words, option):
+                self._add("write", path, deep=option in ("-C", "-d", "-P", "--directory", "--directory-prefix"))
+
+    def _mention(self, word: str) -> None:
+        """Note a path that is given to a program which may do anything with it."""
+        for text in {word, word.rpartition("=")[2], re.sub(r"^-\w", "", word)}:
+            if text and not text.startswith("-") and UNKNOWN not in text and "://" not in text and len(text) < 1000:
+                self._add("any", text, certain=False)
+
+    def _git(self, words: Sequence[str]) -> None:
+        at = 0
+        folders = list[str]()
+        others = False
+        while at < len(words) and words[at].startswith("-"):
+            if words[at] == "-C":
+                folders += words[at + 1 : at + 2]
+            else:
+                others = True
+            at += 2 if words[at] in ("-C", "-c", "--git-dir", "--work-tree") else 1
+        verb, rest = (words[at] if at < len(words) else ""), words[at + 1 :]
+        operands = list(_operands(rest, "m"))
+        if verb not in _GIT_READS:
+            self.unread |= others
+            for word in words[:at]:
+                self._mention(word)
+        # -C is where git works, not what it writes: paths after it are relative to that folder.
+        for folder in folders:
+            self._cwds = tuple(_entered(cwd, folder) for cwd in self._cwds)
+        options = ("-o", "--output", "--output-directory") if verb in ("format-patch", "archive") else ("--output",)
+        if path := _option(rest, *options):
+            self._add("write", path, deep=verb == "format-patch")
+        if verb == "rm" and "--cached" not in rest:
+            for path in operands:
+                self._add("delete", path, deep=True)
+        elif verb == "mv":
+            self._copy("mv", operands, "")
+        elif verb in ("checkout", "restore") and operands and ("--" in rest or verb == "restore"):
+            for path in rest[rest.index("--") + 1 :] if "--" in rest else operands:
+                self._add("write", path, deep=True)
+        elif verb in ("add", "stage") and operands:
+            for path in operands:
+                self._add("read", path)
+        elif verb == "bundle" and operands[:1] == ["create"]:
+            for path in operands[1:2]:
+                self._add("write", path)
+        elif verb in ("show", "cat-file") and any(":" in word for word in operands):
+            for word in operands:
+                self._add("read", word.partition(":")[2]) if ":" in word else None
+        elif verb not in _GIT_READS:
+            self.unread = True
+            for word in rest:
+                self._mention(word)
+
+    # --- hosts ---
+
+    def _contact(self, name: str, words: Sequence[str]) -> None:
+        verbs = _NETWORK_VERBS.get(name, frozenset())
+        verb = next((word for word in words if word in verbs), "")
+        uses = name in _NETWORK or bool(verb)
+        self.network |= uses
+        for word in words:
+            self.hosts += hosts_of(word)
+            if not uses:
+                continue
+            if remote := _REMOTE.fullmatch(word):
+                self.hosts.append(remote[1].strip("[]").lower())
+            elif name in _HOST_OPERAND and not word.startswith(("-", "/", ".")):
+                plain = _HOST.fullmatch(re.sub(r"^([^:]*):\d+$", r"\1", re.split(r"[/?#]", word)[0]))
+                self.hosts += [plain[1].lower()] if plain else []
+
+
+def _entered(cwd: str | None, folder: str) -> str | None:
+    """Return the working folder after a change to another one; ``None`` where it is not known."""
+    folder = os.path.expanduser(folder)
+    if UNKNOWN in folder or (cwd is None and not folder.startswith("/")):
+        return None
+    return os.path.join(cwd or "/", folder)
+
+
+def _operands(words: Sequence[str], valued: str) -> Iterator[str]:
+    """Yield the words that are neither options nor the values of short options."""
+    ended = False
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif ended or not word.startswith("-") or word == "-":
+            yield word
+        elif word == "--":
+            ended = True
+        elif not word.startswith("--") and word[-1] in valued and not set(word[1:-1]) & set(valued):
+            skip = True
+
+
+def _option(words: Sequence[str], *names: str) -> str:
+    """Return the value of the first of some options; empty for none."""
+    for number, word in enumerate(words):
+        for name in names:
+            if word == name and number + 1 < len(words):
+                return words[number + 1]
+            if word.startswith(f"{name}=") and name.startswith("--"):
+                return word[len(name) + 1 :]
+            if word.startswith(name) and not name.startswith("--") and len(word) > len(name) and len(name) == 2:
+                return word[2:]
+    return ""
+
+
+def _is_plain_sed(words: Sequence[str]) -> bool:
+    """Whether every script of `sed` only prints, deletes or replaces text: `w`, `e` and the like do more."""
+    if any(re.match(r"-[a-zA-Z]*f|--file", word) for word in words):
+        return False
+    scripts = [word for before, word in pairwise(words) if before in ("-e", "--expression")]
+    scripts += [word.partition("=")[2] for word in words if word.startswith("--expression=")]
+    scripts = scripts or [word for word in words if not word.startswith("-")][:1]
+    return all(_PLAIN_SED.fullmatch(script) for script in scripts)
+
+
+_ADDRESS = r"(?:\d+|\$|/[^/\\\n]*/)"
+_PART = r"(?:\\[^\n]|(?!\1)[^\n\\])*"
+_STEP = rf"(?:{_ADDRESS}(?:,[+~]?{_ADDRESS})?)?\s*!?\s*(?:[pdqQ=]|s([/|#,:@]){_PART}\1{_PART}\1[gpiI0-9]*)"
+_PLAIN_SED = re.compile(_STEP)
+
+
+def _in_place(words: Sequence[str]) -> bool:
+    return any(re.match(r"-[a-zA-Z]*i|--in-place", word) for word in words) or "inplace" in words

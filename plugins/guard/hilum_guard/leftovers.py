@@ -1,0 +1,152 @@
+"""What a session puts down beside its log: its temporary folder, and empty files in the workspace. A killed one leaves them.
+
+They are locked while they are used (flock), so a lock that can be had means that every owner is gone, however it ended. The
+next session removes them. Processes take part without knowing of each other, and locks end with their process. On Windows
+there is no sandbox, and nothing is locked or removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from hilum import data_folder
+
+if sys.platform != "win32":
+    import fcntl
+
+PREFIX = "hilum-"
+OWNER = "owner"
+"""The file in a temporary folder that its owner locks."""
+
+
+def _lock(fd: int, *, exclusive: bool) -> None:
+    """Lock an open file or folder.
+
+    Raises:
+        OSError: Another process holds it.
+    """
+    if sys.platform != "win32":
+        fcntl.flock(fd, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+
+
+def make_folder() -> tuple[str, int]:
+    """Make a temporary folder of one's own. Blocks.
+
+    Returns:
+        Its path, and a descriptor that holds it: close it when the folder has been removed.
+    """
+    folder = tempfile.mkdtemp(prefix=PREFIX)
+    new = os.path.join(folder, f"{OWNER}.new")
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    _lock(fd, exclusive=True)
+    os.rename(new, os.path.join(folder, OWNER))  # nobody sees the file before it is locked
+    return folder, fd
+
+
+def sweep_folders() -> None:
+    """Remove the temporary folders whose owners are gone. Blocks."""
+    if sys.platform == "win32":
+        return
+    base = tempfile.gettempdir()
+    with suppress(OSError), os.scandir(base) as found:
+        for entry in found:
+            mine = entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False)
+            if mine and entry.stat(follow_symlinks=False).st_uid == os.getuid():
+                _remove_unowned(entry.path)
+
+
+def _remove_unowned(folder: str) -> None:
+    try:
+        fd = os.open(os.path.join(folder, OWNER), os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        _lock(fd, exclusive=True)
+        shutil.rmtree(folder, ignore_errors=True)
+    except OSError:
+        pass  # it is in use
+    finally:
+        os.close(fd)
+
+
+class Masks:
+    """The empty files and folders that a session has put in the place of missing ones, or found there.
+
+    A record of each is kept beside hilum's data, so that what the user made themselves is told from what hilum made.
+    """
+
+    def __init__(self) -> None:
+        self._fds: dict[str, int] = {}
+
+    def put(self, path: str, *, file: bool = False) -> None:
+        """Put an empty folder in a place where nothing is, and hold it. One that another session has put there is held, too.
+
+        Args:
+            path: The place.
+            file: Whether it is to be a file.
+        """
+        if path in self._fds and os.path.lexists(path):
+            return
+        with suppress(OSError):
+            if not os.path.lexists(path):
+                record = _record(path)
+                record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                record.write_bytes(os.fsencode(path))
+                if file:
+                    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+                else:
+                    os.mkdir(path)
+            elif not _record(path).exists():
+                return
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            _lock(fd, exclusive=False)
+            self._release(path)
+            self._fds[path] = fd
+
+    def close(self) -> None:
+        """Let go of all, and remove those that no other session holds and that are still empty. Blocks."""
+        for path in list(self._fds):
+            self._release(path)
+            _remove_mask(path)
+
+    def _release(self, path: str) -> None:
+        fd = self._fds.pop(path, None)
+        if fd is not None:
+            os.close(fd)
+
+
+def sweep_masks() -> None:
+    """Remove the empty files and folders of sessions that are gone. Blocks."""
+    with suppress(OSError):
+        for record in (data_folder() / "masks").iterdir():
+            with suppress(OSError):
+                _remove_mask(os.fsdecode(record.read_bytes()))
+
+
+def _record(path: str) -> Path:
+    return data_folder() / "masks" / hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
+
+
+def _remove_mask(path: str) -> None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        _record(path).unlink(missing_ok=True)
+        return
+    try:
+        _lock(fd, exclusive=True)
+        _record(path).unlink(missing_ok=True)
+        if os.path.isdir(path):
+            os.rmdir(path)
+        elif not os.path.getsize(path):
+            os.unlink(path)
+    except OSError:
+        pass  # another session holds it, or it is in use by now
+    finally:
+        os.close(fd)

@@ -1,0 +1,61 @@
+"""The tools that rules can name: those of the standard plugins, of the session, and the permission categories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+
+CATEGORIES = ("read", "write", "execute", "network")
+
+# A rule may name a tool of a standard plugin that is switched off at the moment.
+STANDARD: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            """read_file list_directory search_files glob_search read_lints read_service list_services recall_result
+            remember todo_write ask_question task get_agent_result use_skill find_tools""".split(),
+            "read",
+        ),
+        **dict.fromkeys("write_file edit_file multi_edit delete_file forget".split(), "write"),
+        **dict.fromkeys("run_terminal_cmd write_service stop_service handover call_tool".split(), "execute"),
+        **dict.fromkeys("web_search web_fetch browser_use generate_image".split(), "network"),
+    }
+)
+
+
+def server_tools(pattern: str) -> str:
+    """Return a pattern as tools of MCP servers are called here, ``server__tool``.
+
+    Other programs write ``mcp__server__tool``, and ``mcp__server`` for all tools of a server.
+    """
+    rest = pattern.removeprefix("mcp__")
+    if rest == pattern:
+        return pattern
+    if rest in ("", "*"):
+        return "*__*"
+    return rest if "__" in rest else f"{rest.rstrip('_')}__*"
+
+
+def names(pattern: str, tool: str, category: str = "") -> bool:
+    """Return whether the first part of a rule names a tool, or its category."""
+    if pattern in CATEGORIES:
+        return pattern == category
+    return fnmatchcase(tool, pattern) or fnmatchcase(tool, server_tools(pattern))
+
+
+def unknown(pattern: str, tools: Iterable[str]) -> str:
+    """Return what is wrong with the first part of a rule: it names neither tools nor a category. Empty if it does.
+
+    Tools of MCP servers (``server__tool``) are not checked: a server may not have started yet.
+    """
+    if pattern in CATEGORIES or "__" in pattern:
+        return ""
+    known = {*STANDARD, *tools}
+    if any(names(pattern, tool) for tool in known):
+        return ""
+    from difflib import get_close_matches
+
+    near = get_close_matches(pattern, [*known, *CATEGORIES], n=3, cutoff=0.6)
+    if near:
+        return f"there is no tool {pattern!r}; perhaps {' or '.join(near)} is meant"
+    return f"there is no tool {pattern!r}; known: {', '.join(sorted(known))}; categories: {', '.join(CATEGORIES)}"

@@ -1,0 +1,531 @@
+"""Notices what appears in a workspace that programs outside the sandbox would execute, and makes it inert.
+
+The sandbox holds what exists. What does not exist yet cannot be held without leaving files that the user and Git would see: a
+nested repository, `.envrc`, a pointer to other metadata. So the folders of the workspace are looked at before and after every
+command and, while one runs, several times a second. What is new and would be executed gets another name, which nothing
+executes; a setting is taken out of its file. What the user does while no command runs is the user's, and stays.
+
+A look costs one `lstat` for each folder that is known; only folders that changed are listed again. A program can set times of
+modification, but not times of change (ctime), which are compared.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import attrs
+
+from hilum_guard import repositories
+from hilum_guard.executed import PARENTS, find_name, inner_paths
+from hilum_guard.policy import worktree
+from hilum_guard.repositories import Entry
+
+SUFFIX = ".quarantined"
+MAX_ROUNDS = 20
+"""Looks in one check: what hides behind a thing that is made inert is seen at the next one."""
+MAX_FOLDERS = 20_000
+"""Folders that are looked at, those near the root first."""
+MAX_HELD = 200
+"""Paths that the sandbox holds in one workspace, those near the root first."""
+# Packages that are installed there: nobody opens or enters these folders. Looked into where the index has nested repositories.
+_SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__"})
+_GITLINK = b"\x00\x00\xe0\x00"  # mode 160000 as the index writes it
+# A folder that changed this recently may change once more without its time showing it.
+_SETTLED = 50_000_000  # nanoseconds
+_Stamp = tuple[int, int]
+
+
+@attrs.define
+class _Folder:
+    """A folder as it was listed last: paths of folders in it, of those mostly skipped, and names that tell something."""
+
+    stamp: _Stamp
+    settled: bool
+    folders: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    repository: bool = False
+    listed: bool = True
+
+
+class Watch:
+    """What is executed in some folders, and what of it is new. Methods block, and may be called from any thread.
+
+    Args:
+        roots: The folders that commands write to, resolved.
+        temp: The temporary folder of commands, in which nothing is looked for and to which nothing may point.
+        alive: Returns the number of commands that may be running.
+        exempt: Returns paths that a file tool is about to write with the user's consent.
+
+    Attributes:
+        dirty: Whether commands may have run since the last look.
+        seconds: How long the last look took.
+    """
+
+    def __init__(
+        self,
+        roots: Sequence[str],
+        temp: str = "",
+        alive: Callable[[], int] = lambda: 0,
+        exempt: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        self.roots, self.temp, self.alive, self.exempt = tuple(roots), temp, alive, exempt
+        self._lock = threading.RLock()
+        self._folders: dict[str, _Folder] = {}
+        self._telling: list[tuple[str, _Folder]] = []
+        self._repositories: dict[str, tuple[tuple[object, ...], tuple[Entry, ...]]] = {}
+        self._known: set[Entry] = set()
+        # What could not be made inert, with what was said of it: never the user's, tried again, and said once.
+        self._failed: dict[Entry, str] = {}
+        self._named: tuple[tuple[object, ...], tuple[str, ...]] = ((), ())
+        self.dirty = False
+        self._indexes: dict[str, tuple[_Stamp, bool]] = {}
+        self._mounted: dict[str, int] = {}
+        self.seconds = 0.0
+
+    # --- from outside -----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> tuple[list[str], list[str]]:
+        """Prepare for a command. Call it before each one starts.
+
+        Returns:
+            The paths that the sandbox should hold, and a sentence for each thing that was made inert.
+        """
+        with self._lock:
+            said: list[str] = []
+            if self.dirty:
+                said = self.check()
+            else:
+                self._known = self._look() - self._failed.keys()
+                self._mounted.clear()
+            self.dirty = True
+            held = self._held()
+            for path in held:
+                self._mounted.setdefault(path, _identity(path))
+            return held, said
+
+    def check(self, *, everywhere: bool = False) -> list[str]:
+        """Make inert what has appeared since the last look while commands ran. Returns a sentence for each.
+
+        Args:
+            everywhere: Whether folders of installed packages are looked into as well.
+        """
+        with self._lock:
+            if not self.dirty:
+                return []
+            alive = self.alive()
+            exempt = {os.path.realpath(path) for path in self.exempt()}
+            said = []
+            tried: set[Entry] = set()
+            for _ in range(MAX_ROUNDS):
+                found = self._look(everywhere=everywhere)
+                new = {entry for entry in found - self._known if not _is_exempt(entry.path, exempt)}
+                self._failed = {entry: said_before for entry, said_before in self._failed.items() if entry in new}
+                said += self._neutralise(new - tried)
+                before = {entry for entry in self._known if _is_exempt(entry.path, exempt)}
+                self._known = before | {entry for entry in found - new if not _is_exempt(entry.path, exempt)}
+                if new <= self._failed.keys():
+                    if not alive:
+                        self.dirty = False
+                    break
+                if new <= tried:  # a program that still runs makes it again and again: until the next check
+                    break
+                tried |= new
+            return said
+
+    def accept(self, path: str) -> None:
+        """Take what a file tool has written with the user's consent for the user's."""
+        with self._lock:
+            real = os.path.realpath(path)
+            self._known |= {entry for entry in self._look() if _is_exempt(entry.path, {real})}
+            for held in self._mounted:
+                if _is_exempt(held, {real}):
+                    self._mounted[held] = _identity(held)
+
+    def replaced(self) -> list[str]:
+        """Return the held paths that another file has taken the place of, so that running sandboxes hold them no more."""
+        with self._lock:
+            found = []
+            for path, before in self._mounted.items():
+                now = _identity(path)
+                if now != before:
+                    found.append(path)
+                    self._mounted[path] = now
+            return found
+
+    # --- looking ----------------------------------------------------------------------------------------------------------
+
+    def _look(self, *, everywhere: bool = False) -> set[Entry]:
+        """Return all that is executed now."""
+        began = time.perf_counter()
+        everywhere = everywhere or self._has_nested_repositories()
+        self._refresh(everywhere)
+        found: set[Entry] = set()
+        unlisted: list[str] = []
+        git_folders: dict[str, None] = {}
+        for folder, state in self._telling:
+            if not state.listed:
+                unlisted.append(folder)
+            if state.repository:
+                git_folders[folder] = None
+            for name in state.names:
+                found.update(self._named_entries(f"{folder}/{name}", git_folders))
+        for root in self.roots:
+            if common := worktree(root):
+                git_folders[common] = None
+        for path in self.named_files():
+            if os.path.lexists(path):
+                found.add(Entry("name", path, _kind(path)))
+        for git_folder in self._with_inner(git_folders, unlisted):
+            found.update(self._repository(git_folder))
+        found.update(Entry("folder", path, _state(path)) for path in unlisted)
+        self._repositories = {path: state for path, state in self._repositories.items() if path in self._seen}
+        self.seconds = time.perf_counter() - began
+        return found
+
+    def _named_entries(self, path: str, git_folders: dict[str, None]) -> Iterator[Entry]:
+        """Yield what a name stands for; add the Git folders that it leads to."""
+        name = os.path.basename(path)
+        if name.lower() != ".git":
+            for inner in inner_paths(name):
+                if os.path.lexists(f"{path}/{inner}"):
+                    yield Entry("name", f"{path}/{inner}", _kind(f"{path}/{inner}"))
+            row = find_name(name)
+            if row and not row.data:
+                yield Entry("name", path, _kind(path))
+            return
+        kind = _kind(path)
+        if kind == "folder":
+            git_folders[path] = None
+            return
+        target = os.path.realpath(path) if kind != "file" else repositories.pointed(path)
+        if target and self._is_inside(target):
+            git_folders[target] = None
+        if kind != "file":
+            yield Entry("link", path, kind)
+        elif target and not self._is_inside(target):
+            yield Entry("pointer", path, target)
+        elif repositories.is_untold(path):
+            yield Entry("pointer", path, repositories.digest(path))
+
+    def _with_inner(self, git_folders: Iterable[str], unlisted: list[str]) -> Iterator[str]:
+        self._seen: set[str] = set()
+        for folder in git_folders:
+            for each in (folder, *repositories.inner_folders(folder, unlisted)):
+                if each not in self._seen:
+                    self._seen.add(each)
+                    yield each
+
+    def _repository(self, folder: str) -> tuple[Entry, ...]:
+        now = repositories.stamp(folder)
+        known = self._repositories.get(folder)
+        if known is None or known[0] != now or not _is_settled(now):
+            known = now, tuple(repositories.entries(folder))
+            self._repositories[folder] = known
+        return known[1]
+
+    def named_files(self) -> tuple[str, ...]:
+        """Return the files inside the roots that configurations name: hooks, included files, programs of filters.
+
+        They are returned whether they exist or not, if Git would execute them as soon as they do.
+        """
+        users = repositories.user_configs()
+        configs = [(root, f"{self.git_folder(root)}/config") for root in self.roots]
+        configs += [(root, f"{self.git_folder(root)}/config.worktree") for root in self.roots]
+        now = (*(_stamp(path) for _, path in configs), *(_stamp(path) for path in users))
+        if now != self._named[0] or not self._named[0]:
+            found: dict[str, None] = {}
+            for root in self.roots:
+                own = [path for base, path in configs if base == root]
+                for path in repositories.named_files([*users, *own], root):
+                    if self._is_inside(path) and path not in self.roots:
+                        found[path] = None
+            self._named = now, tuple(found)
+        return self._named[1]
+
+    def git_folder(self, root: str) -> str:
+        """Return the Git folder of a root, resolved; of a linked worktree the one of its repository. It may not exist."""
+        path = f"{root}/.git"
+        if not os.path.isfile(path):
+            return os.path.realpath(path)
+        own = repositories.pointed(path)
+        return os.path.dirname(os.path.dirname(own)) if os.path.basename(os.path.dirname(own)) == "worktrees" else own
+
+    def _has_nested_repositories(self) -> bool:
+        """Whether an index has a nested repository in it, which Git would enter wherever it is."""
+        return any(self._reads_gitlink(f"{self.git_folder(root)}/index") for root in self.roots)
+
+    def _reads_gitlink(self, path: str) -> bool:
+        now = _stamp(path)
+        known = self._indexes.get(path)
+        if known is None or known[0] != now:
+            try:
+                with open(path, "rb") as file:
+                    known = now, _GITLINK in file.read()
+            except OSError:
+                known = now, False
+            self._indexes[path] = known
+        return known[1]
+
+    def _refresh(self, everywhere: bool) -> None:
+        """List again the folders that changed, nearest to the root first, and forget those that are gone."""
+        # The one loop that runs for every folder of a workspace, at every command: it does no more than it must.
+        old = self._folders
+        found: dict[str, _Folder] = {}
+        telling: list[tuple[str, _Folder]] = []
+        lstat = os.lstat
+        waiting = list(self.roots)
+        while waiting and len(found) < MAX_FOLDERS:
+            deeper: list[str] = []
+            for path in waiting:
+                try:
+                    status = lstat(path)
+                except OSError:
+                    continue
+                state = old.get(path)
+                if state is None or not state.settled or state.stamp != (status.st_ino, status.st_ctime_ns):
+                    if not stat.S_ISDIR(status.st_mode):
+                        continue
+                    state = _list(path, (status.st_ino, status.st_ctime_ns))
+                found[path] = state
+                if state.names or state.repository or not state.listed:
+                    telling.append((path, state))
+                deeper += state.folders
+                if everywhere:
+                    deeper += state.skipped
+            waiting = deeper
+        self._folders, self._telling = found, telling
+
+    def _is_inside(self, path: str) -> bool:
+        return any(path.startswith(f"{root}/") for root in self.roots)
+
+    # --- holding ----------------------------------------------------------------------------------------------------------
+
+    def _held(self) -> list[str]:
+        """Return what exists and should stay as it is, without links: they cannot be held."""
+        wanted: dict[str, None] = {}
+        for entry in self._known:
+            if entry.kind == "name" and entry.detail in ("file", "folder"):
+                wanted[entry.path] = None
+        for folder, state in self._telling:
+            for name in state.names:
+                if name.lower() == ".git" and _kind(f"{folder}/{name}") == "file":
+                    wanted[f"{folder}/{name}"] = None
+        for folder in self._repositories:
+            for name in ("config", "config.worktree", "hooks", "commondir", "gitdir"):
+                wanted[f"{folder}/{name}"] = None
+        found = [path for path in wanted if os.path.lexists(path) and os.path.realpath(path) == path]
+        return sorted(found, key=lambda path: (path.count("/"), path))[:MAX_HELD]
+
+    # --- making inert -----------------------------------------------------------------------------------------------------
+
+    def _neutralise(self, new: set[Entry]) -> list[str]:
+        """Make entries inert, each by itself: one that cannot be is reported and leaves the others alone."""
+        said: list[str] = []
+        together: dict[str, list[Entry]] = {}
+        for entry in sorted(new):
+            together.setdefault(entry.path if entry.kind in ("setting", "todo") else f"{entry.path}\0", []).append(
+                entry
+            )
+        for entries in together.values():
+            try:
+                for entry in entries if entries[0].kind not in ("setting", "todo") else entries[:1]:
+                    said.append(self._make_inert(entry, [each.detail for each in entries]))
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # it is gone, or a link has taken the place of its folder: the next look tells
+            except (OSError, ValueError) as error:
+                path = self._shown(entries[0].path)
+                text = f"{path} could not be made inert ({error}). Do not use this folder; remove {path} yourself."
+                said += [] if entries[0] in self._failed else [text]
+                self._failed |= dict.fromkeys(entries, text)
+        return said
+
+    def _make_inert(self, entry: Entry, details: list[str]) -> str:
+        """Make an entry inert, with all settings or steps of its file. Returns a sentence about it."""
+        if entry.kind == "folder":
+            with _opened(entry.path) as folder:
+                _grant(folder)
+            return f"{self._shown(entry.path)} could not be listed, so nobody knew what is in it. Its owner may list it now."
+        if entry.kind in ("setting", "todo"):
+            kept = self._rewrite(entry.path, details)
+            listed = ", ".join(detail[:100] for detail in details[:5])
+            what = "steps of a rebase" if entry.kind == "todo" else "settings"
+            text = f"{self._shown(entry.path)} had {what} that execute programs ({listed}). They are taken out;"
+            return f"{text} the file as it was is {self._shown(kept)}."
+        text = f"{self._shown(entry.path)} {_why(entry)}. It is now {self._shown(self._rename(entry.path))}."
+        self._restore(entry)
+        return text
+
+    def _restore(self, entry: Entry) -> None:
+        """Put back the pointer or link of the user's that another one took the place of."""
+        before = next(
+            (each for each in self._known if each.path == entry.path and each.kind in ("pointer", "link")), None
+        )
+        if before is None:
+            return
+        with _opened(os.path.dirname(entry.path)) as folder:
+            name = os.path.basename(entry.path)
+            if before.kind == "link":
+                os.symlink(before.detail.removeprefix("link to "), name, dir_fd=folder)
+            else:
+                _write(name, f"gitdir: {before.detail}\n", folder)
+
+    def _rename(self, path: str) -> str:
+        """Give a file or folder another name, in its own folder. Returns its path."""
+        with _opened(os.path.dirname(path)) as folder:
+            try:
+                name = _free(os.path.basename(path), folder)
+                os.rename(os.path.basename(path), name, src_dir_fd=folder, dst_dir_fd=folder)
+            except PermissionError:
+                _grant(folder)
+                name = _free(os.path.basename(path), folder)
+                os.rename(os.path.basename(path), name, src_dir_fd=folder, dst_dir_fd=folder)
+        return f"{os.path.dirname(path)}/{name}"
+
+    def _rewrite(self, path: str, details: list[str]) -> str:
+        """Write a file again without some of its lines; keep the old one beside it. Returns the path of that."""
+        text = repositories.read(path) or ""
+        if path.endswith("git-rebase-todo"):
+            lines = [f"# {line}" if line.strip() in details else line for line in text.split("\n")]
+            text = "\n".join(lines)
+        else:
+            text = repositories.without(text, details)
+        kept = self._rename(path)
+        with _opened(os.path.dirname(path)) as folder:
+            _write(os.path.basename(path), text, folder)
+        return kept
+
+    def _shown(self, path: str) -> str:
+        root = next((root for root in self.roots if path.startswith(f"{root}/")), "")
+        return path[len(root) + 1 :] if root else path
+
+
+def _is_exempt(path: str, exempt: set[str]) -> bool:
+    return any(path == each or path.startswith(f"{each}/") or each.startswith(f"{path}/") for each in exempt)
+
+
+def _why(entry: Entry) -> str:
+    if entry.kind == "name":
+        row = find_name(os.path.basename(entry.path))
+        return (
+            f"was written by a command, and {row.program} executes it {row.when}" if row else "was written by a command"
+        )
+    if entry.kind == "hook":
+        return "is a hook that Git would execute"
+    return f"leads Git to other metadata ({entry.detail[:200]})"
+
+
+def _list(path: str, stamp: _Stamp) -> _Folder:
+    folders: list[str] = []
+    skipped: list[str] = []
+    names: list[str] = []
+    seen: set[str] = set()
+    settled = time.time_ns() - stamp[1] > _SETTLED
+    try:
+        with os.scandir(path) as found:
+            for entry in found:
+                name = entry.name
+                seen.add(name)
+                if name.endswith(SUFFIX):
+                    continue
+                if name in PARENTS or find_name(name) or name.lower() == ".git":
+                    names.append(name)
+                elif entry.is_dir(follow_symlinks=False):
+                    (skipped if name in _SKIPPED else folders).append(entry.path)
+    except (FileNotFoundError, NotADirectoryError):
+        return _Folder(stamp, settled)
+    except OSError:
+        return _Folder(stamp, settled, listed=False)
+    # What only a folder or only a file makes dangerous is one where it is the other thing.
+    names = [name for name in names if _counts(path, name)]
+    return _Folder(stamp, settled, tuple(folders), tuple(skipped), tuple(names), repositories.is_repository(seen))
+
+
+def _counts(folder: str, name: str) -> bool:
+    row = find_name(name)
+    return row is None or row.folder or not os.path.isdir(f"{folder}/{name}")
+
+
+def _stamp(path: str) -> _Stamp:
+    """Return what changes when a file changes; zeros where there is none."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return (0, 0)
+    return status.st_ino, status.st_ctime_ns
+
+
+def _identity(path: str) -> int:
+    """Return the number of a file, which changes when another file takes its place; zero where there is none."""
+    try:
+        return os.lstat(path).st_ino
+    except OSError:
+        return 0
+
+
+def _is_settled(stamps: Iterable[object]) -> bool:
+    now = time.time_ns()
+    return all(now - each[1] > _SETTLED for each in stamps if isinstance(each, tuple) and len(each) > 1)
+
+
+def _kind(path: str) -> str:
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return "nothing"
+    if stat.S_ISLNK(mode):
+        try:
+            return f"link to {os.readlink(path)}"
+        except OSError:
+            return "link to nothing"
+    return "folder" if stat.S_ISDIR(mode) else "file"
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    """Open a folder without following links in its path: a command that still runs may put one there."""
+    fd = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in path.strip("/").split("/"):
+            inner = os.open(part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _grant(folder: int) -> None:
+    """Let the owner of an open folder list and change it. By its descriptor: no link can be put in the way."""
+    os.chmod(f"/proc/self/fd/{folder}", stat.S_IMODE(os.fstat(folder).st_mode) | stat.S_IRWXU)
+
+
+def _state(folder: str) -> str:
+    """Return what changes when a folder of this user's that cannot be listed may have got something new in it."""
+    try:
+        status = os.lstat(folder)
+    except OSError:
+        return ""
+    return f"{status.st_ino} {status.st_ctime_ns}" if status.st_uid == os.geteuid() else str(status.st_ino)
+
+
+def _free(name: str, folder: int) -> str:
+    for number in range(1, 1000):
+        wanted = f"{name}{SUFFIX}" if number == 1 else f"{name}.{number}{SUFFIX}"
+        try:
+            os.stat(wanted, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return wanted
+    return f"{name}.{time.time_ns()}{SUFFIX}"
+
+
+def _write(name: str, text: str, folder: int) -> None:
+    """Write a file that must not be there yet."""
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
+    with open(fd, "wb") as file:
+        file.write(text.encode(errors="surrogateescape"))

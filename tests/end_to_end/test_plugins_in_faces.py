@@ -1,0 +1,163 @@
+"""Plugins as real processes meet them: broken gates stay shut in every face, and what did not load is said in every output."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+_FILE = Path(__file__).resolve().parents[1] / "benchmarks" / "gates.py"
+_SPEC = importlib.util.spec_from_file_location("gates_benchmark", _FILE)
+gates = importlib.util.module_from_spec(_SPEC)
+sys.modules["gates_benchmark"] = gates
+_SPEC.loader.exec_module(gates)
+
+SAMPLE = [
+    ("hilum run", "on_tool_call", "open_session: error"),
+    ("hilum run", "wrap_process", "import: exit group"),
+    ("hilum run, json", "check_result", "later: exit"),
+    ("hilum run, json", "on_tool_call", "asked: interrupt"),
+    ("hilum agents run", "on_tool_call", "open_session: yields None"),
+    ("hilum agents run", "wrap_process", "import: syntax"),
+    ("hilum mcp serve", "on_tool_call", "open_session: exit"),
+]
+FILE = """
+from hilum import hookimpl, tool
+
+@tool(risk="read")
+def greet(name: str) -> str:
+    '''Greet somebody.'''
+    return f"Hello {name}"
+
+@hookimpl
+def provide_tools():
+    return [greet]
+"""
+
+
+@pytest.mark.parametrize(("face", "gate", "name"), SAMPLE)
+def test_nothing_gets_past_a_gate_that_is_not_in_working_order(tmp_path, face, gate, name):
+    """The same as in one process: every face opens the one standard session."""
+    assert gates.play(face, tmp_path / "site", gate, name) == set()
+
+
+@pytest.mark.parametrize("face", gates.PROCESSES)
+def test_a_guard_that_cannot_be_imported_closes_every_face(tmp_path, face):
+    """Its distribution is there and its module is broken: no command runs unsandboxed."""
+    site = gates.Site.make(tmp_path / "site", "on_tool_call", gates.WORKING["module"])
+    (site.folder / "hilum_guard.py").write_text("1 / 0\n")
+    gates.PROCESSES[face](site)
+    assert site.ran() == set()
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        ["--no-plugin", "guard"],
+        ["--plugins", "files,models,agents"],
+        ["--set", 'plugins.allow=["files","models","agents"]'],
+    ],
+)
+async def test_a_guard_that_is_left_out_is_said_at_the_start(cli, choice):
+    """Nothing is dropped without a word, in any output."""
+    async with cli.model("one", "two", "three"):
+        text = await cli("run", "hi", *choice)
+        assert "the plugin guard failed in load: It is left out by choice" in text.err
+        whole = await cli("run", "hi", *choice, "--output-format", "json")
+        assert "guard" in [fault["plugin"] for fault in whole.result["faults"]]
+        stream = await cli("run", "hi", *choice, "--output-format", "stream-json")
+        assert "guard" in [line.get("plugin") for line in stream.lines]
+
+
+async def test_a_server_without_a_guard_says_so(cli):
+    """On standard error, for standard output is the client's."""
+    assert (
+        "the plugin guard failed in load: It is left out by choice"
+        in (await cli("mcp", "serve", "--no-plugin", "guard")).err
+    )
+
+
+def test_a_run_whose_calls_a_closed_gate_refused_is_not_complete(tmp_path):
+    """The exit code says it, and hilum doctor says which gate."""
+    site = gates.Site.make(tmp_path / "site", "on_tool_call", gates.OPENING["open_kernel: error"])
+    assert gates.on_run(site) == "3"
+    doctor = gates._process(site, "doctor")
+    assert "closed: on_tool_call: gatekeeper" in doctor.stdout
+
+
+async def test_what_did_not_load_is_in_every_output(cli):
+    """Text says it in a line, json among the faults, stream-json as an event."""
+    file = cli.folder / "broken.py"
+    file.write_text("def x(:\n")
+    async with cli.model("one", "two", "three"):
+        text = await cli("run", "hi", "--plugin", str(file))
+        assert text.out == "one\n"
+        assert "the plugin broken failed in load: SyntaxError: invalid syntax" in text.err
+        found = await cli("run", "hi", "--plugin", str(file), "--output-format", "json")
+        assert [(fault["plugin"], fault["hook"]) for fault in found.result["faults"]] == [("broken", "load")]
+        stream = await cli("run", "hi", "--plugin", str(file), "--output-format", "stream-json")
+        (fault,) = [line for line in stream.lines if line["type"] == "fault"]
+        assert (fault["plugin"], fault["switched_off"]) == ("broken", True)
+
+
+async def test_a_plugin_from_a_file_and_one_of_a_trusted_project(cli):
+    """A file that is named is loaded; those of a project only when it is trusted, and again after a change."""
+    file = cli.folder / "greeter.py"
+    file.write_text(FILE)
+    own = cli.workspace / ".hilum" / "plugins" / "project_greeter.py"
+    own.parent.mkdir(parents=True)
+    own.write_text(FILE.replace("greet", "welcome"))
+
+    def tools(done):
+        assert done.code == 0, done.err
+        (sealed,) = [line for line in done.lines if line["type"] == "prompt_built"]
+        faults = [line["error"] for line in done.lines if line["type"] == "fault"]
+        return {tool["name"] for tool in sealed["tools"]} & {"greet", "welcome"}, faults
+
+    run = ("run", "hi", "--output-format", "stream-json")
+    async with cli.model("one", "two", "three", "four"):
+        found, faults = tools(await cli(*run, "--plugin", str(file)))
+        assert found == {"greet"}
+        assert ".hilum/plugins/project_greeter.py is not loaded: You do not trust this project yet" in faults[0]
+        assert (await cli("trust", str(cli.workspace))).code == 0
+        assert tools(await cli(*run)) == ({"welcome"}, [])
+        own.write_text(own.read_text() + "\n# changed\n")
+        found, faults = tools(await cli(*run))
+        assert found == set()
+        assert "changed since you trusted it" in faults[0]
+        assert tools(await cli(*run, "--no-plugin", "project_greeter")) == (set(), [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--plugin", "nowhere.py"], "There is no plugin file"),
+        (["--plugin", "README.md"], "does not end with .py"),
+        (["--no-plugin", "nothing"], "There is no plugin 'nothing'"),
+    ],
+)
+async def test_a_wrong_file_or_name_is_an_error_at_the_start(cli, arguments, text):
+    """The run does not begin."""
+    (cli.workspace / "README.md").write_text("x")
+    done = await cli("run", "hi", *arguments)
+    assert done.code == 2
+    assert text in done.err
+
+
+async def test_doctor_and_plugins_tell_who_guards(cli):
+    """A plugin of another distribution that has the name of the guard is not taken for it."""
+    site = cli.folder / "site"
+    info = site / "aaa_guard-9.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "entry_points.txt").write_text("[hilum]\nguard = aaa_guard\n")
+    (site / "aaa_guard.py").write_text("")
+    done = await cli("doctor", "--json", PYTHONPATH=str(site))
+    rows = [row for row in json.loads(done.out) if row["grade"] == "fail"]
+    assert done.code == 1
+    assert any("hilum-guard 0.1.0 and aaa-guard 9.0 both provide the plugin 'guard'" in row["found"] for row in rows)
+    rows = json.loads((await cli("plugins", "--json", PYTHONPATH=str(site))).out)
+    guard = next(row for row in rows if row["name"] == "guard")
+    assert guard["state"] == "failed"
+    assert "aaa-guard 9.0" in guard["error"]
+    assert (await cli("plugins", PYTHONPATH=str(site))).code == 0

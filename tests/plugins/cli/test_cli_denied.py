@@ -1,0 +1,17 @@
+"""What the end of a run advises where nobody was there to approve."""
+
+import pytest
+from hilum.events import RunEnded
+from hilum_cli.progress import Progress
+from hilum_cli.result import without_effect
+
+
+@pytest.mark.parametrize(("approve", "advised"), [("ask_first", True), ("auto", False)])
+def test_a_policy_that_holds_already_is_not_advised(approve, advised):
+    """Under auto what was asked is allowed by a rule."""
+    progress = Progress()
+    progress.unattended = 1
+    end = without_effect(RunEnded(state="completed"), progress, approve)
+    assert end.state == "partial_success"
+    assert ("--approve auto" in end.hint) is advised
+    assert ("hilum permissions allow" in end.hint) is not advised

@@ -1,0 +1,102 @@
+"""What sessions leave: nothing at a normal end; after a kill, what the next session removes, and only that."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hilum_guard import leftovers, sandbox
+from hilum_guard.leftovers import Masks, make_folder, sweep_folders, sweep_masks
+
+KILLED = """
+import os, signal, sys
+from hilum_guard.leftovers import Masks, make_folder
+folder, held = make_folder()
+os.makedirs(f"{folder}/tmp/cache/uv")
+masks = Masks()
+masks.put(sys.argv[1])
+masks.put(sys.argv[2], file=True)
+print(folder, flush=True)
+if sys.argv[3] == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folders of this test alone, for temporary files and for hilum's data."""
+    for name in ("temp", "data", "workspace"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temp"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
+    monkeypatch.setenv("HILUM_DATA", str(tmp_path / "data"))
+    return tmp_path
+
+
+def other(machine: Path, how: str) -> subprocess.Popen[str]:
+    """Start another session, or one that is killed."""
+    paths = [str(machine / "workspace" / name) for name in ("folder", "file")]
+    argv = [sys.executable, "-c", KILLED, *paths, how]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def left(machine: Path) -> list[str]:
+    """What is there."""
+    return sorted(path.name.partition("-")[0] for name in ("temp", "workspace") for path in (machine / name).iterdir())
+
+
+def test_what_a_killed_session_left_is_removed(machine: Path) -> None:
+    with other(machine, "killed") as killed:
+        assert killed.wait() == -signal.SIGKILL
+    assert left(machine) == ["file", "folder", "hilum"]
+    sweep_folders()
+    sweep_masks()
+    assert left(machine) == []
+    assert not list((machine / "data/masks").iterdir())
+
+
+def test_what_a_living_session_uses_stays(machine: Path) -> None:
+    with other(machine, "lives") as lives:
+        assert lives.stdout is not None
+        lives.stdout.readline()
+        masks = Masks()
+        masks.put(str(machine / "workspace/folder"))
+        sweep_folders()
+        sweep_masks()
+        masks.close()
+        assert left(machine) == ["file", "folder", "hilum"]
+        lives.kill()
+    sweep_folders()
+    sweep_masks()
+    assert left(machine) == []
+
+
+def test_what_the_user_made_or_filled_stays(machine: Path) -> None:
+    mine = machine / "workspace/mine"
+    mine.mkdir()
+    masks = Masks()
+    masks.put(str(mine))
+    masks.put(str(machine / "workspace/folder"))
+    masks.put(str(machine / "workspace/file"), file=True)
+    (machine / "workspace/folder/x").write_text("x")
+    (machine / "workspace/file").write_text("x")
+    masks.close()
+    sweep_masks()
+    assert left(machine) == ["file", "folder", "mine"]
+
+
+def test_a_folder_without_an_owner_file_is_not_of_hilums_making(machine: Path) -> None:
+    (machine / "temp/hilum-notes").mkdir()
+    folder, held = make_folder()
+    sweep_folders()
+    assert left(machine) == ["hilum", "hilum"]
+    os.close(held)
+    sweep_folders()
+    assert [path.name for path in (machine / "temp").iterdir()] == ["hilum-notes"]
+    assert not os.path.exists(folder)
+    assert leftovers.PREFIX == "hilum-"
+    assert sandbox.make_folder is make_folder

@@ -1,0 +1,115 @@
+"""Files of secrets: found by a list, by name and by kind, hidden from commands, and asked for by whatever way they are read."""
+
+import os
+import stat
+
+import hilum_files
+import hilum_guard
+import hilum_shell
+import pytest
+from hilum.events import ApprovalAsked
+from hilum.testing import say, use
+from hilum_guard.policy import hidden
+from hilum_guard.secret_paths import SecretFiles
+
+PLUGINS = (hilum_guard, hilum_files, hilum_shell)
+FILES = {".env": "KEY=correct-horse-7\n", ".env.example": "KEY=\n", "notes.txt": "n\n", "cert.pem": "public\n"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "base64 .env", "cp .env notes2.txt", "cat .env", "git add -f .env && git show :.env", "ln -s .env l",
+        "tar cf x.tar .env",
+        "python3 -c 1 .env", "source .env", "grep KEY .env", "< .env cat", "mv .env x", "cp -t sub .env", "cat ./sub/../.env",
+        "bash -c 'cat .env'", "diff .env notes.txt", "cat .en*", "docker run --env-file=.env x", "echo x >> .env",
+    ],
+)  # fmt: skip
+async def test_a_command_that_names_a_file_of_secrets_is_asked_under_auto(bench, asked, command):
+    """Whatever program reads it; the question names the file, and the lasting yes is for this very text."""
+    kit = await bench(*PLUGINS, approve="auto", files=FILES)
+    event = await asked(kit, "run_terminal_cmd", command=command)
+    assert ".env" in event.reason
+    assert event.scope == f"run_terminal_cmd(={command})"
+
+
+@pytest.mark.parametrize(
+    "command", ["ls -la .env", "rm -f .env.example", "cat .env.example", "cat cert.pem2 || true", "git status"]
+)
+async def test_what_shows_no_secret_is_not_asked(bench, command):
+    """Names, sizes, examples."""
+    kit = await bench(*PLUGINS, approve="auto", files=FILES)
+    await kit.call("run_terminal_cmd", command=command)
+    assert kit.of(ApprovalAsked) == []
+
+
+async def test_a_program_that_nobody_can_read_does_not_see_them(bench):
+    """The sandbox hides them; an approved command, and a rule that names the file, show them."""
+    kit = await bench(*PLUGINS, approve="auto", files=FILES | {"show.py": "print(open('.en' + 'v').read())"})
+    if not (await kit.session.half(hilum_guard.Guard).box.enforced()).files:
+        pytest.skip("no sandbox holds files here")
+    assert "correct-horse" not in (await kit.call("run_terminal_cmd", command="python3 show.py")).text
+    kit.model.next(use("run_terminal_cmd", command="rev .env"), say("ok"))
+    run = await kit.start("x")
+    kit.session.answer((await kit.wait_for(ApprovalAsked)).id, True)
+    with kit.guard():
+        await run.wait()
+    assert "7-esroh-tcerroc" in kit.results[-1].text
+    (kit.folder / "config" / "permissions.toml").write_text('allow = ["read_file(.env)"]\n')
+    assert "correct-horse" not in (await kit.call("run_terminal_cmd", command="cat notes.txt")).text
+    assert "7-esroh-tcerroc" in (await kit.call("run_terminal_cmd", command="rev .env")).text
+    assert len(kit.of(ApprovalAsked)) == 1
+
+
+def test_the_home_folder_hides_what_only_its_user_may_read(tmp_path, monkeypatch):
+    """By mode below the dot-folders, and by the list whatever the mode; shells' start files stay."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_CONFIG_HOME", "HILUM_CONFIG", "HILUM_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    private = [".newtool/login.json", ".config/other/token", ".config/other/deep/key", ".viminfo2"]
+    public = [".newtool/theme.json", ".bashrc", "Documents/letter.txt", ".cache/x/y", ".config/git/config"]
+    known = [".config/rclone/rclone.conf", ".cache/huggingface/token", ".s3cfg", ".boto", ".claude/x", ".fly/config.yml",
+             ".config/opencode/auth.json", ".gradle/gradle.properties", ".oci/config", ".viminfo"]  # fmt: skip
+    for name in (*private, *public, *known):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+        path.chmod(0o600 if name in private or name == ".bashrc" else 0o644)
+    found = [os.path.relpath(path, tmp_path) for path in hidden()]
+
+    def covered(name):
+        return any(name == each or name.startswith(f"{each}/") for each in found)
+
+    assert [name for name in (*private, *known) if not covered(name)] == []
+    assert [name for name in public if covered(name)] == []
+    assert not any(os.path.relpath(path, tmp_path) == known[0] for path in hidden(["~/.config/rclone"]))
+
+
+def test_a_workspace_hides_by_name_and_keys_by_mode(tmp_path):
+    """A certificate for tests, which everybody may read, stays; examples stay; a change is seen."""
+    finder = SecretFiles()
+    for name, mode in {".env": 0o644, ".env.local": 0o644, ".env.example": 0o600, "tests/cert.pem": 0o644, "key.pem": 0o600,
+                       "node_modules/a/.env": 0o600, "src/secrets.py": 0o600, "conf/secrets.yml": 0o644}.items():  # fmt: skip
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+        path.chmod(mode)
+
+    def found():
+        return {os.path.relpath(path, tmp_path) for path in finder.of_workspace(str(tmp_path))}
+
+    assert found() == {".env", ".env.local", "key.pem", "conf/secrets.yml"}
+    (tmp_path / "conf" / "id_rsa").write_text("x")
+    assert "conf/id_rsa" in found()
+    assert stat.S_IMODE((tmp_path / "key.pem").stat().st_mode) == 0o600
+
+
+def test_a_folder_whose_time_was_set_back_is_looked_into_again(tmp_path):
+    """A program can set the time of modification."""
+    (tmp_path / "a").write_text("x")
+    os.utime(tmp_path, (1, 1))
+    files = SecretFiles()
+    assert list(files.of_workspace(str(tmp_path))) == []
+    (tmp_path / ".env").write_text("x")
+    os.utime(tmp_path, (1, 1))
+    assert list(files.of_workspace(str(tmp_path))) == [str(tmp_path / ".env")]

@@ -1,0 +1,326 @@
+"""What appears in a workspace and would be executed: it is noticed, whoever wrote it, and made inert; and nothing else is."""
+
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hilum_guard import repositories
+from hilum_guard.executed import TABLE, find_name, find_path
+from hilum_guard.following import Follower
+from hilum_guard.watching import Watch
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def git(folder: Path, *words: str) -> str:
+    """Run Git as the user, with no configuration but the folder's own."""
+    environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "b"}
+    environ |= {"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "b", "GIT_CONFIG_NOSYSTEM": "1"}
+    argv = ["git", "-c", "protocol.file.allow=always", *words]
+    return subprocess.run(argv, cwd=folder, env=environ, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository with a commit."""
+    root = tmp_path.resolve() / "proj"
+    root.mkdir()
+    git(root, "init", "-q")
+    git(root, "commit", "-q", "--allow-empty", "-m", "one")
+    return root
+
+
+def watch(root: Path, alive: int = 1) -> Watch:
+    """A watch whose command may be running."""
+    return Watch([str(root)], alive=lambda: alive)
+
+
+ORDINARY = {
+    "a commit": "echo a > a && git add a && git commit -qm two && git branch other && git checkout -q other",
+    "a merge": "git checkout -qb b && git commit -q --allow-empty -m b && git checkout -q - && git merge -q b",
+    "a stash": "echo a > a && git add a && git commit -qm a && echo b > a && git stash -q && git stash pop -q",
+    "a rebase": "git checkout -qb b && git commit -q --allow-empty -m b && git rebase -q HEAD~1",
+    "a linked worktree": "git worktree add -q tree && cd tree && echo a > a && git add a && git commit -qm a",
+    "a repository": "git init -q sub && cd sub && git commit -q --allow-empty -m x && git config user.name somebody",
+    "a clone": "git init -q sub && git -C sub commit -q --allow-empty -m x && git clone -q sub other && git -C other fetch -q",
+    "a submodule": "git init -q lib && git -C lib commit -q --allow-empty -m x && git submodule --quiet add ./lib mod",
+    "a bare repository": "git init -q --bare b.git && git push -q b.git HEAD:main",
+    "attributes": "echo '* text=auto' > .gitattributes && echo x > .gitignore && git add -A && git commit -qm x",
+    "versions": "echo 3.11 > .python-version && echo nodejs 20 > .tool-versions && echo 20 > .nvmrc",
+    "files": "mkdir -p a/b/c .github/workflows .ci && echo x > a/b/c/d.py && echo x > .github/workflows/ci.yml && rm -r a",
+    "sparse": "git config core.sparseCheckout true && git gc -q && git tag v1 && git notes add -m x",
+}
+
+
+@pytest.mark.parametrize("script", [pytest.param(text, id=name) for name, text in ORDINARY.items()])
+def test_ordinary_work_is_left_alone(root: Path, script: str) -> None:
+    one = watch(root)
+    one.begin()
+    environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_COUNT": "3"}
+    for number, (key, value) in enumerate((("user.name", "a"), ("user.email", "b"), ("protocol.file.allow", "always"))):
+        environ |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    subprocess.run(["bash", "-ec", script], cwd=root, env=environ, check=True, capture_output=True)
+    assert one.check() == []
+
+
+def test_what_the_user_does_between_commands_stays(root: Path) -> None:
+    one = watch(root, alive=0)
+    one.begin()
+    assert one.check() == []
+    git(root, "config", "core.pager", "delta")
+    (root / ".envrc").write_text("x")
+    (root / ".git/hooks/pre-commit").write_text("x")
+    held, said = one.begin()
+    assert said == []
+    assert {f"{root}/.envrc", f"{root}/.git/config", f"{root}/.git/hooks"} <= set(held)
+    assert one.check() == []
+    assert git(root, "config", "core.pager") == "delta\n"
+
+
+def test_what_a_command_does_is_made_inert_also_when_it_is_seen_late(root: Path) -> None:
+    one = watch(root, alive=0)
+    one.begin()
+    (root / "a/b").mkdir(parents=True)
+    (root / "a/b/.envrc").write_text("x")
+    assert "a/b/.envrc was written by a command" in one.begin()[1][0], "nobody had looked before the next command"
+    assert (root / "a/b/.envrc.quarantined").read_text() == "x"
+    assert not (root / "a/b/.envrc").exists()
+
+
+def test_settings_that_execute_nothing_stay_in_a_file_that_loses_others(root: Path) -> None:
+    git(root, "init", "-q", "sub")
+    one = watch(root)
+    one.begin()
+    git(root / "sub", "config", "core.fsmonitor", "evil")
+    git(root / "sub", "config", "remote.origin.url", "https://example.com/x")
+    git(root / "sub", "config", "filter.x.smudge", "evil")
+    (line,) = one.check()
+    assert "core.fsmonitor=evil" in line
+    assert "filter.x.smudge=evil" in line
+    listed = git(root / "sub", "config", "--list", "--local")
+    assert "remote.origin.url=https://example.com/x" in listed
+    assert "evil" not in listed
+
+
+def test_a_link_in_the_way_leads_nowhere(root: Path, tmp_path: Path) -> None:
+    """What is renamed is in the workspace, though a command has put a link in the path meanwhile."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / ".envrc").write_text("mine")
+    (root / "sub").mkdir()
+    one = watch(root)
+    one.begin()
+    (root / "sub/.envrc").write_text("x")
+    entries = one._look() - one._known
+    (root / "sub/.envrc").unlink()
+    (root / "sub").rmdir()
+    (root / "sub").symlink_to(outside)
+    assert one._neutralise(entries) == []
+    assert (outside / ".envrc").read_text() == "mine"
+
+
+def test_a_held_file_that_another_one_takes_the_place_of(root: Path) -> None:
+    one = watch(root)
+    one.begin()
+    assert one.replaced() == []
+    (root / ".git/config").write_text((root / ".git/config").read_text() + "# in its place\n")
+    assert one.replaced() == []
+    git(root, "config", "user.name", "somebody")
+    assert one.replaced() == [f"{root}/.git/config"]
+    assert one.replaced() == [], "it is said once"
+
+
+def test_a_file_that_the_user_agreed_to_stays(root: Path) -> None:
+    one = watch(root)
+    one.exempt = lambda: [str(root / ".vscode/tasks.json")]
+    one.begin()
+    (root / ".vscode").mkdir()
+    (root / ".vscode/tasks.json").write_text("x")
+    (root / ".envrc").write_text("x")
+    assert len(one.check()) == 1
+    one.accept(str(root / ".vscode/tasks.json"))
+    one.exempt = tuple
+    assert one.check() == []
+    assert (root / ".vscode/tasks.json").exists()
+
+
+def test_the_thread_ends_whenever_it_is_told_to(root: Path) -> None:
+    """Also in the moment in which it finds that nothing runs any more."""
+    for number in range(30):
+        one = watch(root, alive=0)
+        looked = threading.Event()
+        one.alive = lambda looked=looked: looked.set() or 0
+        follower = Follower(one, lambda _: None, lambda _: None, lambda _: None)
+        follower.wake()
+        if number % 2:
+            looked.wait(5)
+        ended = threading.Thread(target=follower.stop)
+        ended.start()
+        ended.join(20)
+        assert not ended.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("sub/.git", "gitdir: ../evil\0.git\n"), ("sub/.git", "gitdir: ../evil \n"), ("sub/.git", "gitdir:  ../evil\n"),
+        ("sub/.git", "gitdir: ../../evil" + "\n" * 1_048_000), ("sub/.git", "gitdir: ../evil" + "\n" * 1_050_000),
+        ("bare/commondir", "../evil\0x\n"), ("bare/config", "[core]\n\thooksPath = a\0b\n"),
+        ("bare/config", "[include]\n\tpath = ~a\0b\n"), ("bare/rebase-merge/git-rebase-todo", "#" * 1_100_000 + "\nexec x\n"),
+    ],
+    ids=lambda text: str(text)[:30].replace("\0", "0").replace("\n", " "),
+)  # fmt: skip
+def test_what_git_reads_otherwise_is_made_inert_with_all_the_rest(root: Path, path: str, text: str) -> None:
+    """NUL bytes, spaces at an end, and files that are too large: Git follows some of them, so none of them stays."""
+    git(root, "init", "-q", "--bare", "bare")
+    (root / "sub").mkdir()
+    one = watch(root)
+    one.begin()
+    (root / path).parent.mkdir(exist_ok=True)
+    (root / path).write_text(text)
+    (root / ".envrc").write_text("x")
+    said = "\n".join(one.check())
+    assert path in said
+    assert ".envrc was written" in said
+    assert not (root / ".envrc").exists()
+    assert not (root / path).exists() or (root / path).read_text() != text
+
+
+@pytest.mark.parametrize("key", ["core.hooksPath", "include.path"])
+def test_a_setting_of_the_users_that_names_no_path_stops_nothing(root: Path, key: str) -> None:
+    section, _, name = key.partition(".")
+    with (root / ".git/config").open("a") as file:
+        file.write(f"[{section}]\n\t{name} = ~a\0b\n")
+    one = watch(root)
+    one.begin()
+    (root / ".envrc").write_text("x")
+    assert len(one.check()) == 1
+
+
+def test_the_thread_survives_what_a_look_fails_with(root: Path) -> None:
+    """It says what it was, and looks again."""
+    one = watch(root)
+    failed: list[Exception] = []
+    again = threading.Event()
+
+    def alive() -> int:
+        if failed:
+            again.set()
+            return 0
+        raise ValueError("no such thing")
+
+    one.alive = alive
+    follower = Follower(one, lambda _: None, lambda _: None, failed.append)
+    follower.wake()
+    assert again.wait(20)
+    follower.stop()
+    assert [str(error) for error in failed] == ["no such thing"]
+
+
+@pytest.fixture
+def owned() -> Iterator[Path]:
+    """A folder of an ordinary user's, who the test is: root is kept from nothing."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        place = Path(folder).resolve() / "proj"
+        place.mkdir()
+        Path(folder).chmod(0o755)
+        is_root = os.geteuid() == 0
+        if is_root:
+            os.chown(place, 65534, 65534)
+            os.setegid(65534)
+            os.seteuid(65534)
+        try:
+            yield place
+        finally:
+            if is_root:
+                os.seteuid(0)
+                os.setegid(0)
+
+
+@pytest.mark.parametrize("mode", [0o555, 0o311, 0o111, 0o000])
+@pytest.mark.parametrize("path", ["s/.envrc", "s/t/u/.envrc", "s/.vscode/tasks.json"])
+def test_a_folder_that_its_owner_cannot_write_or_list_hides_nothing(owned: Path, mode: int, path: str) -> None:
+    one = watch(owned)
+    one.begin()
+    (owned / path).parent.mkdir(parents=True)
+    (owned / path).write_text("x")
+    folder = (owned / path).parent
+    while folder != owned:
+        folder.chmod(mode)
+        folder = folder.parent
+    said = "\n".join(one.check())
+    assert "was written by a command" in said
+    subprocess.run(["chmod", "-R", "u+rwX", owned], check=True)
+    assert not (owned / path).exists()
+    assert one.check() == []
+
+
+def test_a_hook_in_a_folder_that_cannot_be_listed_is_found(owned: Path) -> None:
+    one = watch(owned)
+    one.begin()
+    subprocess.run(
+        ["git", "init", "-q", "sub"], cwd=owned, check=True, env={"PATH": os.environ["PATH"], "HOME": "/nowhere"}
+    )
+    hook = owned / "sub/.git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("x")
+    hook.parent.chmod(0o311)
+    assert "is a hook" in "\n".join(one.check())
+    assert not hook.exists()
+
+
+def test_what_cannot_be_made_inert_is_told_and_never_becomes_the_users(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said once, tried again at each look, and leaves the others alone."""
+    one = watch(root, alive=0)
+    one.begin()
+    (root / ".envrc").write_text("x")
+    (root / ".exrc").write_text("x")
+    with monkeypatch.context() as patch:
+        rename = one._rename
+
+        def refused(path: str) -> str:
+            if path.endswith(".envrc"):
+                raise PermissionError(1, "Operation not permitted")
+            return rename(path)
+
+        patch.setattr(one, "_rename", refused)
+        said = one.check()
+        assert ".envrc could not be made inert" in said[0]
+        assert ".exrc was written" in said[1]
+        assert one.begin()[1] == []
+        assert one.check() == []
+    one.begin()
+    assert ".envrc was written" in one.check()[0]
+
+
+LINES = [
+    "[core]", '[remote "o"]', "[gc]", "[alias]", "\tbare = false", "\tfsmonitor = x", "\turl = a", "\tst = !x", "name", "\\",
+    "[core] fsmonitor = x", "\ta = b\\", "; c\\", "\x0b", 'key="', "[x",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(LINES)))
+def test_no_setting_that_executes_is_overlooked(lines: list[str]) -> None:
+    """Whatever Git reads in a file after it was rewritten executes nothing."""
+    text = "\n".join(lines)
+    found = [setting for setting in repositories.parse_config(text) if not repositories.is_harmless(setting)]
+    rest = repositories.without(text, [repositories.describe(setting) for setting in found])
+    done = subprocess.run(["git", "config", "--file", "-", "--list"], input=rest, capture_output=True, text=True)
+    assert not any(line.startswith(("core.fsmonitor", "alias.")) for line in done.stdout.splitlines())
+
+
+def test_the_table_is_found_by_path_and_name() -> None:
+    for row in TABLE:
+        name = row.pattern.replace("*", "x")
+        assert find_path(f"a/{name.upper()}/b") is not None or "/" in name
+        assert find_path(f"a/{name}") == (name, row)
+        assert row.program
+        assert row.when
+    assert find_name("x.py") is None
+    assert find_path("src/git/config") is None

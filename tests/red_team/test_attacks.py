@@ -1,0 +1,202 @@
+"""A malicious model in a malicious repository, with `approve = auto`: nothing of it gets out without a question.
+
+Each attack runs with bubblewrap, with Landlock alone, and with neither; then the user goes on working, outside the sandbox.
+Each also runs where nothing guards the model, which shows that it is one.
+"""
+
+import functools
+import os
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+import hilum_files
+import hilum_guard
+import hilum_shell
+import pytest
+from attacks import ATTACKS, Attack, Service
+from hilum.errors import E_BLOCKED, E_DENIED
+from hilum.testing import open_bench
+from hilum_guard import sandbox
+from hilum_guard.sandbox import Enforced
+
+ROWS = [pytest.param(attack, id=attack.name.replace(" ", "_")) for attack in ATTACKS]
+TOUCHED = 'touched() { if [ -f "$1" ]; then sh "$1"; fi; }'
+
+
+@attrs.frozen
+class Field:
+    """The user's machine: a home, a folder beside the workspace, a server, and a place where hits are noticed."""
+
+    folder: Path
+    workspace: Path
+    environ: dict[str, str]
+    received: list[bytes]
+
+    def run(self, script: str) -> None:
+        """Do something as the user, outside the sandbox."""
+        environ = {"PATH": os.environ["PATH"], "LC_ALL": "C", **self.environ, "GIT_EDITOR": "true"}
+        subprocess.run(
+            ["bash", "-c", f"{TOUCHED}\n{script}"], cwd=self.workspace, env=environ, capture_output=True, timeout=30
+        )
+
+    def filled(self, command: str) -> str:
+        """Write the variables of a command out: in a session there are none of them."""
+        for name, value in self.environ.items():
+            command = command.replace(f"${name}", value)
+        return command
+
+    def harm(self) -> list[str]:
+        """Return what was executed, changed or received outside."""
+        found = ["executed outside"] * (self.folder / "home/hit").exists()
+        found += ["changed outside"] * ((self.folder / "outside/file").read_text() != "as it was")
+        # What Git wrote through a link of the model's, for one.
+        new = sorted(path.name for path in (self.folder / "outside").iterdir() if path.name != "file")
+        found += [f"made {name} outside" for name in new]
+        return found + [f"received {data!r}" for data in self.received]
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Field]:
+    """Make the user's machine."""
+    home, workspace, outside = folder / "home", folder / "workspace", folder / "outside"
+    for path in (home, workspace, outside):
+        path.mkdir()
+    (outside / "file").write_text("as it was")
+    (home / ".gitconfig").write_text("[user]\n\tname = someone\n\temail = a@b\n[init]\n\tdefaultBranch = main\n")
+    (home / ".bashrc").write_text("")
+    hit = workspace / "hit.sh"
+    hit.write_text(f"#!/bin/sh\n: > {home}/hit\n")
+    hit.chmod(0o755)
+    received: list[bytes] = []
+    with (
+        socket.socket() as server,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
+        socket.socket(socket.AF_UNIX) as unix,
+    ):
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        datagrams.bind(("127.0.0.1", port))
+        path = f"{home}/agent.sock"
+        unix.bind(path)
+        for one in (server, unix):
+            one.listen()
+        stop = threading.Event()
+        threads = [threading.Thread(target=_record, args=(one, received, stop)) for one in (server, unix, datagrams)]
+        for thread in threads:
+            thread.start()
+        environ = {
+            "HIT": str(hit), "RECORDER": str(port), "SOCKET": path, "OUTSIDE": str(outside), "HOME": str(home),
+        }  # fmt: skip
+        field = Field(folder, workspace, environ, received)
+        try:
+            field.run("git init -q && echo a > a && git add a && git commit -qm one")
+            yield field
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+
+def _record(one: socket.socket, received: list[bytes], stop: threading.Event) -> None:
+    one.settimeout(0.05)
+    while not stop.is_set():
+        try:
+            if one.type == socket.SOCK_DGRAM:
+                received.append(one.recv(100))
+            else:
+                with one.accept()[0] as connection:
+                    connection.settimeout(1)
+                    received.append(connection.recv(100))
+        except TimeoutError:
+            continue
+
+
+@pytest.fixture
+def field() -> Iterator[Field]:
+    """The user's machine. It is not in /tmp, of which a sandbox has its own."""
+    made = tempfile.TemporaryDirectory(prefix=".hilum-test-", dir=Path.home(), ignore_cleanup_errors=True)
+    with made as folder, opened(Path(folder).resolve()) as field:
+        yield field
+
+
+@pytest.mark.parametrize("attack", [row for row in ROWS if row.values[0].real])
+def test_unguarded(field: Field, attack: Attack) -> None:
+    """Where nothing guards the model the attack succeeds: what fails below fails for a reason."""
+    field.run(attack.user)
+    services = []
+    for each in attack.model:
+        command = field.filled(each.command if isinstance(each, Service) else each)
+        argv = ["bash", "-c", command]
+        environ = {"PATH": os.environ["PATH"], **field.environ}
+        if isinstance(each, Service):
+            services.append(subprocess.Popen(argv, cwd=field.workspace, env=environ, start_new_session=True))
+            field.run("sleep 0.3")
+        else:
+            subprocess.run(argv, cwd=field.workspace, env=environ, capture_output=True, timeout=30)
+    field.run(attack.meanwhile)
+    for _ in range(20 if services else 1):  # a service needs its time, which a busy machine has not got at once
+        field.run(attack.after)
+        if field.harm():
+            break
+    for service in services:
+        os.killpg(service.pid, 9)
+        service.wait()
+    if "RECORDER" in str(attack.model) or "SOCKET" in str(attack.model):
+        field.run("sleep 0.1")
+    assert field.harm()
+
+
+async def attacked(field: Field, attack: Attack, folder: str = "bench") -> list[str]:
+    """Let the model attack, in a session where nobody answers questions, and the user go on. Returns the codes of the calls."""
+    if folder != "bench-1":
+        field.run(attack.user)
+    (field.folder / folder).mkdir()
+    codes = []
+    async with open_bench(
+        hilum_guard, hilum_files, hilum_shell, workspace=field.workspace, folder=field.folder / folder, kind="headless",
+        environ={"HOME": field.environ["HOME"]},
+    ) as kit:  # fmt: skip
+        for each in attack.model:
+            if isinstance(each, Service):
+                result = await kit.call("run_terminal_cmd", command=field.filled(each.command), background=True)
+            else:
+                result = await kit.call("run_terminal_cmd", command=field.filled(each))
+            codes.append(result.code)
+        if any(isinstance(each, Service) for each in attack.model):
+            field.run(attack.meanwhile)
+            field.run(attack.after)
+    field.run(attack.after)
+    return codes
+
+
+@pytest.mark.parametrize("attack", ROWS)
+async def test_with_bubblewrap(field: Field, attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sandbox holds what it can, and the rest is made inert."""
+    enforced(sandbox.bubblewrap_enforced(), monkeypatch)
+    await attacked(field, attack)
+    assert not field.harm()
+
+
+@pytest.mark.parametrize("attack", ROWS)
+async def test_asked(field: Field, attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Landlock alone protected paths cannot be held, and without it nothing: what could write them is asked for."""
+    for number, found in enumerate((sandbox.landlock_enforced("no bubblewrap"), Enforced(reasons=("Nothing works.",)))):
+        if not isinstance(found, str):
+            enforced(found, monkeypatch)
+            assert {*await attacked(field, attack, f"bench-{number}")} <= {E_DENIED, E_BLOCKED}
+            assert not field.harm()
+
+
+def enforced(found: Enforced | str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have sessions find this sandbox on the machine."""
+    if isinstance(found, str):
+        pytest.skip(found)
+    probe = functools.cache(lambda: found)
+    probe()
+    monkeypatch.setattr(sandbox, "probe", probe)

@@ -1,0 +1,1 @@
+"""Deterministic simulation testing of the kernel: see ``tests/simulation/README.md``."""

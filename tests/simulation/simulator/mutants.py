@@ -1,0 +1,212 @@
+"""Faults that hilum once had, put back on purpose: the simulator must find each of them.
+
+To add one: a function that returns what to replace, marked with ``@mutant``; its docstring is shown by ``--list-mutants``.
+"""
+
+from __future__ import annotations
+import __future__
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import hilum_hooks
+import msgspec
+import trio
+from hilum.messages import ToolCall
+
+Replacement = tuple[Any, str, Any]
+REQUEST = "the request of the user is in every request"
+INNOCENT = "no innocent call is refused"
+SAME = "only the same call counts as repeated"
+ORDER = "calls that meet run in order"
+SUB_AGENTS = "sub-agents of one answer start in order"
+GATES = "closed gates let nothing through"
+ANSWER = "no part of an answer is lost"
+ENDS = "every run ends"
+CLOSED = "what was opened is closed"
+TIME = "the user has time to answer"
+KERNEL = "the kernel never fails"
+PLUGINS = "real plugins and the kernel do not fail"
+LOG = "the log can be read"
+TERMINAL = "the command line shows the answer"
+
+
+class Mutant(msgspec.Struct, frozen=True):
+    """A known fault.
+
+    Attributes:
+        breaks: What it does.
+        found_by: Names of the invariants that must find it.
+        replacements: Returns what to replace: owner, attribute and new value.
+    """
+
+    breaks: str
+    found_by: tuple[str, ...]
+    replacements: Callable[[], Sequence[Replacement]]
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(*found_by: str) -> Callable[[Callable[[], Sequence[Replacement]]], None]:
+    """Register a mutant, named after its function."""
+
+    def register(function: Callable[[], Sequence[Replacement]]) -> None:
+        MUTANTS[function.__name__.replace("_", "-")] = Mutant(function.__doc__ or "", found_by, function)
+
+    return register
+
+
+@contextmanager
+def applied(name: str) -> Iterator[None]:
+    """Put a fault back for as long as the block runs; nothing without a name."""
+    replacements = MUTANTS[name].replacements() if name else ()
+    saved = [(owner, attribute, getattr(owner, attribute)) for owner, attribute, _ in replacements]
+    for owner, attribute, value in replacements:
+        setattr(owner, attribute, value)
+    try:
+        yield
+    finally:
+        for owner, attribute, value in saved:
+            setattr(owner, attribute, value)
+
+
+def edited(module: Any, function: Any, old: str, new: str) -> Any:
+    """Return a function with a piece of its source replaced."""
+    source = textwrap.dedent(inspect.getsource(function))
+    if source.count(old) != 1:
+        raise ValueError(f"{old!r} is not once in {function.__qualname__}: the mutant must follow the code.")
+    flags = __future__.annotations.compiler_flag
+    code = compile(source.replace(old, new), inspect.getsourcefile(function) or "", "exec", flags=flags)
+    found: dict[str, Any] = {}
+    exec(code, vars(module), found)
+    return found[function.__name__]
+
+
+@mutant(INNOCENT, SAME)
+def repeats_are_counted_for_ever() -> Sequence[Replacement]:
+    """A failing call is refused the fourth time, whatever was changed in between."""
+    repetition = import_module("hilum.repetition")
+    return [
+        (repetition, "may_have_changed", lambda started, code: False),
+        (repetition.FailureCounts, "clear", lambda self, call="", aim=(): None),
+    ]
+
+
+@mutant(ORDER, SUB_AGENTS)
+def calls_run_in_any_order() -> Sequence[Replacement]:
+    """Calls of one answer that change the same begin in the order in which the scheduler starts tasks."""
+    order = import_module("hilum.order")
+
+    async def wait(place: Any) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def turn(place: Any) -> None:
+        place.judged.set()
+        await trio.lowlevel.checkpoint()
+
+    return [(order.Place, "wait", wait), (order.Place, "turn", turn)]
+
+
+@mutant(GATES)
+def gates_fall_open() -> Sequence[Replacement]:
+    """Calls run while a plugin that guards them has failed to open, is late, or yields nothing."""
+    real = hilum_hooks.Table.fault
+
+    def fault(table: Any, plugin: str, hook: str, error: BaseException, reason: str = "") -> Any:
+        found = real(table, plugin, hook, error, reason)
+        if hook == "open_session":
+            table.reopen(plugin)
+        return found
+
+    return [(hilum_hooks.Table, "fault", fault)]
+
+
+@mutant(REQUEST)
+def compaction_drops_the_request() -> Sequence[Replacement]:
+    """The user's request goes with the old messages when the conversation is compacted."""
+    compaction, state = import_module("hilum.compaction"), import_module("hilum.state")
+    real = compaction.compacted
+
+    def compacted(messages: Any, trim: Any, request: int | None, quoted: Any = None) -> Any:
+        kept, place = real(messages, trim, None)
+        if request is not None and request >= trim.upto:
+            place = request - trim.upto + bool(trim.summary)
+        return kept, place
+
+    return [(state, "compacted", compacted)]
+
+
+@mutant(SAME)
+def failures_are_counted_by_tool() -> Sequence[Replacement]:
+    """Three failures of one tool with one code count as one failure three times, whatever the calls were."""
+    repetition = import_module("hilum.repetition")
+    return [(repetition, "_aim", lambda call, started, code: (call.name, "anything", code))]
+
+
+@mutant(ANSWER)
+def only_the_last_piece_is_kept() -> Sequence[Replacement]:
+    """Of an answer that was cut off and continued only the last piece is returned."""
+    state = import_module("hilum.state")
+    return [(state, "join_answer", lambda first, second: second)]
+
+
+@mutant(INNOCENT, SAME)
+def reading_cures_nothing() -> Sequence[Replacement]:
+    """An edit that was refused three times because the file was not read is refused after it was read, too."""
+    repetition = import_module("hilum.repetition")
+    return [(repetition.FailureCounts, "_clear_cured", lambda self, paths: None)]
+
+
+@mutant(KERNEL, PLUGINS, LOG)
+def nesting_is_not_bounded() -> Sequence[Replacement]:
+    """Arguments of any depth are logged; encoders and faces fail on them."""
+    call_arguments = import_module("hilum.arguments")
+    real = call_arguments.safe_call
+
+    def safe_call(call: ToolCall) -> ToolCall:
+        safe = real(call)
+        return ToolCall(safe.id, safe.name, call.arguments, safe.vendor) if "levels deep" in safe.problem else safe
+
+    return [(call_arguments, "safe_call", safe_call)]
+
+
+@mutant(ENDS, CLOSED)
+def a_cancelled_opening_is_forgotten() -> Sequence[Replacement]:
+    """A lifespan that comes up while its session is cancelled is never closed."""
+    lifespans = import_module("hilum_hooks.lifespans")
+
+    async def enter(self: Any, plugin: str, manager: Any) -> object:
+        lifespan = lifespans._Lifespan(plugin, manager, self.crashed)
+        lifespan.begin()
+        await lifespan.settled.wait()
+        await trio.lowlevel.checkpoint()
+        self._open.append(lifespan)
+        if not lifespan.up:
+            raise lifespan.failure()
+        return lifespan.half
+
+    return [(lifespans.Lifespans, "_enter", enter)]
+
+
+@mutant(TIME)
+def all_questions_share_one_clock() -> Sequence[Replacement]:
+    """The time to answer a question runs from when it is asked, although the user sees one after another."""
+    underway = import_module("hilum.underway")
+
+    def ask(self: Any) -> None:
+        for opened in self._approvals.values():
+            opened.first.set()
+
+    return [(underway.Underway, "ask", ask)]
+
+
+@mutant(TERMINAL)
+def an_old_end_counts_as_the_answer() -> Sequence[Replacement]:
+    """The end of a run that was cut off by a kill is shown in place of the answer to the new prompt."""
+    headless = import_module("hilum_cli.headless")
+    return [(headless.Headless, "_run", edited(headless, headless.Headless._run, " and later.seq > first", ""))]
