@@ -70,8 +70,21 @@ class Provider(Apart, OAuthClientProvider):
         self._name, self._file = server.name, server.file
         self._assumed = oauth.get("assume_pkce", "").lower() == "true"
         self._legacy = self._wanted = ""
+        self._loading = trio.Lock()
+        self._loaded = False
 
     # --- what is kept ---------------------------------------------------------------------------------------------------
+
+    async def _load_once(self) -> None:
+        """Load what is kept at the first request.
+
+        Requests that begin at once wait for one load. A second load could overwrite tokens that another request has just
+        renewed with the time limit of the old ones, so that they would be renewed again.
+        """
+        async with self._loading:
+            if not self._loaded:
+                await self._initialize()
+                self._loaded = True
 
     async def _initialize(self) -> None:
         """Load what is kept: the SDK itself keeps neither until when a token holds nor where it is renewed."""
@@ -113,8 +126,7 @@ class Provider(Apart, OAuthClientProvider):
     # --- the requests ---------------------------------------------------------------------------------------------------
 
     async def _steps(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        if not self._initialized:
-            await self._initialize()
+        await self._load_once()
         had = self.context.current_tokens
         if had is not None and not self.context.is_token_valid() and self.context.can_refresh_token():
             async with self._kept.alone():

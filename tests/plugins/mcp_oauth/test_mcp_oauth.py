@@ -2,9 +2,11 @@
 
 import io
 import json
+import random
 import stat
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -82,6 +84,34 @@ async def test_requests_at_once_renew_a_token_once(place: Place, how: str) -> No
             nursery.start_soon(one)
     assert got == [200] * 4
     assert [form["grant_type"] for form in place.it.of("token")].count("refresh_token") == 1
+
+
+async def test_slow_reads_of_the_token_file_do_not_renew_a_token_twice(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that reads the old time limit late must not make another one take the renewed token for an old one."""
+    import httpx2
+
+    await place.log_in()
+    read = tokens.Kept.read
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    for seed in range(10):
+        chances = random.Random(seed)
+        place.kept.update(until=time.time() - 1)
+
+        def read_slowly(kept: tokens.Kept, chances: random.Random = chances) -> dict[str, Any]:
+            found = read(kept)
+            time.sleep(chances.choice([0.0, 0.0, 0.03, 0.06]))
+            return found
+
+        before = len(place.it.of("token"))
+        with monkeypatch.context() as patch:
+            patch.setattr(tokens.Kept, "read", read_slowly)
+            auth = login.auth_of(place.server)
+            async with httpx2.AsyncClient(auth=auth) as client, trio.open_nursery() as nursery:
+                for _ in range(6):
+                    nursery.start_soon(partial(client.post, f"{place.it.url}/mcp", json=message))
+        assert len(place.it.of("token")) == before + 1, f"seed {seed}"
 
 
 @pytest.mark.parametrize(("refusal", "registered"), [((400, "invalid_grant"), 1), ((401, "invalid_client"), 2)])
