@@ -3,7 +3,8 @@
 import gc
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -19,6 +20,27 @@ for _name in ("SIGINT", "SIGQUIT", "SIGHUP", "SIGTERM"):
 # How fast examples are made is not what a test of hilum is about, and on a busy machine it is slow.
 hypothesis.settings.register_profile("hilum", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("hilum")
+
+# Caches of programs that tests start. They stay where they are, because filling them takes the network.
+_CACHES = {"UV_CACHE_DIR": ".cache/uv", "PIP_CACHE_DIR": ".cache/pip", "npm_config_cache": ".npm"}
+_PRIVATE_SUFFIXES = ("_API_KEY", "_BASE_URL", "_TOKEN")
+_PRIVATE_PREFIXES = ("HILUM_", "XDG_", "GIT_", "OTEL_")
+
+
+@pytest.fixture(autouse=True)
+def isolated_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep each test apart from the user's home folder, settings and keys, and from the variables that other tests set."""
+    before = dict(os.environ)
+    home = Path(before.get("HOME") or Path.home())
+    for name in before:
+        if name.startswith(_PRIVATE_PREFIXES) or name.endswith(_PRIVATE_SUFFIXES):
+            del os.environ[name]
+    for name, folder in _CACHES.items():
+        os.environ.setdefault(name, str(home / folder))
+    os.environ["HOME"] = str(tmp_path_factory.mktemp("home"))
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.fixture
