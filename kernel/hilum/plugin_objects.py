@@ -33,6 +33,8 @@ def check_file(path: str | os.PathLike[str]) -> str:
         UsageError: There is no such file, or it is no Python file.
     """
     absolute = os.path.abspath(os.path.expanduser(path))
+    if os.path.isdir(absolute):
+        raise UsageError(f"The plugin file {os.fspath(path)!r} is a folder.", hint="Name one of its Python files.")
     if not os.path.isfile(absolute):
         raise UsageError(
             f"There is no plugin file {os.fspath(path)!r}.", hint="Name an existing file that ends with .py."

@@ -31,7 +31,7 @@ from hilum.discovery import (
     read_source,
     sources,
 )
-from hilum.errors import GATE_SHUT, PluginError, UsageError, unknown
+from hilum.errors import E_PLUGIN, GATE_SHUT, PluginError, UsageError, unknown
 from hilum.hookspecs import HOOKS, PROJECT
 from hilum.plugin_objects import as_plugin, check_file, is_file, load_file, names_in
 from hilum.settings import KernelSettings, PluginSettings, sections_of, use_environment
@@ -133,6 +133,7 @@ class Host:
         self.specs: dict[str, Spec] = dict(HOOKS)
         self.table = Table(report, self.specs, observers, environ=environ)
         self.clashes: list[str] = []
+        self._strict = True
         self._manager = hilum_hooks.Manager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
 
@@ -226,12 +227,17 @@ class Host:
 
     # --- loading ----------------------------------------------------------------------------------------------------------
 
-    def load(self) -> None:
+    def load(self, *, strict: bool = True) -> None:
         """Import and register every plugin: all specifications first, then implementations.
+
+        Args:
+            strict: Whether a file that was passed and does not load is an error; else it is a fault like any other.
 
         Raises:
             PluginError: An object that was passed as a plugin does not fit.
+            UsageError: A file that was passed does not load, or defines no plugin.
         """
+        self._strict = strict
         self._guarding = entry_points(GATES) if self._ready() else {}
         for plugin in self._ready():
             with self._isolated(plugin):
@@ -254,6 +260,9 @@ class Host:
         if not isinstance(plugin.module, ModuleType) and not has_hooks:
             hint = "Mark its methods with @hookimpl; they have the names of hooks."
             raise PluginError(f"{type(plugin.module).__name__} implements no hook.", hint=hint)
+        if _is_given_file(plugin) and not has_hooks and not self._adds_specs(plugin.module):
+            hint = "Mark its functions with @hookimpl; they have the names of hooks."
+            raise PluginError("It defines no plugin: no function in it is marked as a hook.", hint=hint)
         if self._in_metadata(plugin) and not self.table.gates.get(plugin.name):
             hint = 'Write in its module: gates = ("…",).'
             raise PluginError(f"Its distribution says that it has gates ({GATES}), and it declares none.", hint=hint)
@@ -286,6 +295,8 @@ class Host:
                 hint = failure.hint if isinstance(failure, PluginError) else ""
                 text = failure.message if isinstance(failure, PluginError) else str(fault)
                 raise PluginError(f"The plugin {plugin.name!r} does not fit: {text}", hint=hint) from failure
+            if self._strict and _is_given_file(plugin):
+                raise _file_error(plugin.path, failure) from failure
             if not self.table.gates.get(plugin.name) and self._guards(plugin):
                 self.table.declare(plugin.name, [ALL_GATES])
             self._mark(plugin, "failed", fault, _reason(fault))
@@ -299,16 +310,21 @@ class Host:
     def _add_specs(self, plugin: Plugin) -> None:
         if not isinstance(plugin.module, ModuleType):
             return
-        own = {
-            name: value.hilum_spec_info
-            for name, value in vars(plugin.module).items()
-            if hasattr(value, "hilum_spec_info") and value.__module__ == plugin.module.__name__
-        }
+        own = self._adds_specs(plugin.module)
         if clash := own.keys() & self.specs.keys():
             raise PluginError(f"The hook {min(clash)!r} exists already.")
         if own:
             self._manager.add_hookspecs(plugin.module)
             self.specs.update(own)
+
+    @staticmethod
+    def _adds_specs(module: ModuleType) -> dict[str, Spec]:
+        """Return the hooks that a module itself specifies, by name."""
+        return {
+            name: value.hilum_spec_info
+            for name, value in vars(module).items()
+            if hasattr(value, "hilum_spec_info") and value.__module__ == module.__name__
+        }
 
     # --- how they are doing -------------------------------------------------------------------------------------------------
 
@@ -348,6 +364,40 @@ class Host:
 
 def _same(one: Plugin, other: Plugin) -> bool:
     return one.module is other.module and one.path == other.path
+
+
+def _is_given_file(plugin: Plugin) -> bool:
+    """Return whether a plugin is a file that the caller named, as ``--plugin FILE`` does."""
+    return bool(plugin.path) and not plugin.project
+
+
+def _file_error(path: str, failure: BaseException) -> UsageError:
+    """Create the error for a file that was passed as a plugin and does not load."""
+    error = hilum_hooks.single(failure)
+    hint = "Correct the file, or leave it out."
+    if isinstance(error, PluginError):
+        return UsageError(f"The plugin file {path} does not fit: {error.message}", code=E_PLUGIN, hint=error.hint or hint)
+    number = _line_of(error, path)
+    where = f"{path}, line {number}," if number else path
+    text = error.msg if isinstance(error, SyntaxError) else str(Fault("", "load", error)).partition(": ")[2]
+    # The text of an exception may have several lines; what is shown is one sentence.
+    said = " ".join(str(text).split())[:300].rstrip(".")
+    kind = type(error).__name__
+    reason = f"{kind}: {said}" if said else kind
+    return UsageError(f"The plugin file {where} does not load: {reason}.", code=E_PLUGIN, hint=hint)
+
+
+def _line_of(error: BaseException, path: str) -> int:
+    """Return the line of a file at which an error was raised, 0 where it is not known."""
+    if isinstance(error, SyntaxError) and error.filename == path:
+        return error.lineno or 0
+    number = 0
+    frames = error.__traceback__
+    while frames is not None:
+        if frames.tb_frame.f_code.co_filename == path:
+            number = frames.tb_lineno
+        frames = frames.tb_next
+    return number
 
 
 def _reason(fault: Fault) -> str:

@@ -86,19 +86,81 @@ def test_a_run_whose_calls_a_closed_gate_refused_is_not_complete(tmp_path):
     assert "closed: on_tool_call: gatekeeper" in doctor.stdout
 
 
-async def test_what_did_not_load_is_in_every_output(cli):
-    """Text says it in a line, json among the faults, stream-json as an event."""
-    file = cli.folder / "broken.py"
-    file.write_text("def x(:\n")
+async def test_what_did_not_load_of_a_project_is_in_every_output(cli):
+    """Text says it in a line, json among the faults, stream-json as an event; the run goes on, as it has no gate."""
+    broken = cli.workspace / ".hilum" / "plugins" / "broken.py"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("def x(:\n")
+    assert (await cli("trust", str(cli.workspace))).code == 0
     async with cli.model("one", "two", "three"):
-        text = await cli("run", "hi", "--plugin", str(file))
-        assert text.out == "one\n"
+        text = await cli("run", "hi")
+        assert (text.code, text.out) == (0, "one\n")
         assert "the plugin broken failed in load: SyntaxError: invalid syntax" in text.err
-        found = await cli("run", "hi", "--plugin", str(file), "--output-format", "json")
+        found = await cli("run", "hi", "--output-format", "json")
         assert [(fault["plugin"], fault["hook"]) for fault in found.result["faults"]] == [("broken", "load")]
-        stream = await cli("run", "hi", "--plugin", str(file), "--output-format", "stream-json")
+        stream = await cli("run", "hi", "--output-format", "stream-json")
         (fault,) = [line for line in stream.lines if line["type"] == "fault"]
         assert (fault["plugin"], fault["switched_off"]) == ("broken", True)
+
+
+async def test_a_broken_project_plugin_with_a_gate_lets_no_call_run(cli, asks):
+    """What it would have refused is not known, so everything is; the result names it."""
+    broken = cli.workspace / ".hilum" / "plugins" / "broken.py"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("from hilum import hookimpl\ngates = ('on_tool_call',)\n@hookimpl\ndef on_tool_call(:\n")
+    assert (await cli("trust", str(cli.workspace))).code == 0
+    async with cli.model(asks("write_file", path="x.txt", content="x"), "Not possible."):
+        done = await cli("run", "write", "--approve", "auto", "--output-format", "json")
+    assert (done.code, done.result["code"]) == (3, "E_PLUGIN")
+    assert "'broken'" in done.result["error"]
+    assert not (cli.workspace / "x.txt").exists()
+
+
+BROKEN = {
+    "syntax.py": ("x = 1\ndef f(:\n", "syntax.py, line 2, does not load: SyntaxError: invalid syntax."),
+    "raises.py": ("raise RuntimeError('boom')\n", "raises.py, line 1, does not load: RuntimeError: boom."),
+    "binary.py": ("\0", "binary.py does not load: SyntaxError: source code string cannot contain null bytes."),
+    "nothing.py": ("x = 1\n", "nothing.py does not fit: It defines no plugin"),
+    "missing.py": (None, "There is no plugin file 'missing.py'."),
+    "folder.py": ("/", "The plugin file 'folder.py' is a folder."),
+    "text.txt": ("x", "does not end with .py"),
+}
+
+
+@pytest.mark.parametrize(("name", "source", "text"), [(name, *case) for name, case in BROKEN.items()])
+async def test_a_named_file_that_is_no_plugin_ends_the_run_before_any_request(cli, name, source, text):
+    """Exit code 2, a code, what is wrong and what to do, in every output; no traceback, which ``cli`` checks."""
+    if source == "/":
+        (cli.workspace / name).mkdir()
+    elif source is not None:
+        (cli.workspace / name).write_text(source)
+    async with cli.model("never") as server:
+        plain = await cli("run", "hi", "--plugin", name)
+        assert (plain.code, plain.out) == (2, "")
+        first, hint = plain.err.splitlines()
+        assert first.startswith("hilum: E_")
+        assert text in first
+        assert hint
+        for output in ("json", "stream-json"):
+            done = await cli("run", "hi", "--plugin", name, "--output-format", output)
+            assert done.code == 2
+            (line,) = done.lines
+            assert (line["type"], line["exit_code"]) == ("result", 2)
+            assert line["code"].startswith("E_")
+            assert text in line["error"]
+            assert line["hint"] == hint
+        assert server.count == 0
+
+
+@pytest.mark.parametrize("face", [["agents", "run", "review", "look"], ["mcp", "serve"]])
+async def test_the_other_faces_refuse_such_a_file_as_well(cli, face):
+    """The same words, on standard error."""
+    (cli.workspace / "bad.py").write_text("def f(:\n")
+    async with cli.model("never") as server:
+        done = await cli(*face, "--plugin", "bad.py")
+    assert (done.code, done.out, server.count) == (2, "", 0)
+    assert "E_PLUGIN: The plugin file" in done.err
+    assert "bad.py, line 1, does not load: SyntaxError" in done.err
 
 
 async def test_a_plugin_from_a_file_and_one_of_a_trusted_project(cli):

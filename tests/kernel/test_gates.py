@@ -184,7 +184,7 @@ WRONG = [
     (plugin("p", gates=("on_toolcall",)), "There is no gate 'on_toolcall'"),
     (plugin("p", gates=("remind",)), "There is no gate 'remind'"),
     (Path("/nowhere/x.py"), "There is no plugin file '/nowhere/x.py'"),
-    (Path(__file__).parent, "There is no plugin file"),
+    (Path(__file__).parent, "is a folder"),
 ]
 
 
@@ -252,15 +252,48 @@ async def test_plain_functions_are_tools(tmp_path):
 
 
 @pytest.mark.parametrize(("gate", "runs"), [("on_tool_call", False), ("remind", True)])
-async def test_a_file_with_a_syntax_error_is_named_and_closes_only_what_names_a_gate(tmp_path, gate, runs):
+async def test_a_project_file_with_a_syntax_error_is_named_and_closes_only_what_names_a_gate(tmp_path, gate, runs):
     """File and line are said; the session goes on. What cannot be read as code is read as words, to be on the safe side."""
     file = tmp_path / "broken.py"
     file.write_text(f"def {gate}():\n    return (\n")
-    async with open_bench(file, plugin("tools", look), faults=True) as kit:
-        assert ((await kit.call("look")).text == "seen") is runs
-        (fault,) = kit.of(PluginFault)
+    tools = plugin("tools", look)
+    async with (
+        open_kernel([tools], project_plugins=[str(file)], environ={}) as kernel,
+        kernel.open_session(tmp_path) as session,
+    ):
+        assert (session.hooks.refusal() == "") is runs
+        (fault,) = [event for event in session.journal.read_all() if isinstance(event, PluginFault)]
         assert (fault.plugin, fault.hook) == ("broken", "load")
         assert fault.error == f"SyntaxError: '(' was never closed, {file}, line 2"
+
+
+GIVEN = {
+    "x = 1\ndef f(:\n": "line 2, does not load: SyntaxError: ",
+    "x = 1\nraise RuntimeError('boom')\n": "line 2, does not load: RuntimeError: boom.",
+    "def f():\n    return 1 / 0\nf()\n": "line 2, does not load: ZeroDivisionError: division by zero.",
+    "import nothing_like_it\n": "line 1, does not load: ModuleNotFoundError: No module named 'nothing_like_it'.",
+    "raise SystemExit(3)\n": "line 1, does not load: SystemExit: 3.",
+    "def x(): return '\0'\n": "does not load: SyntaxError: ",
+    "import hilum\n": "It defines no plugin: no function in it is marked as a hook.",
+    "": "It defines no plugin: no function in it is marked as a hook.",
+    "from hilum import hookimpl\n@hookimpl\ndef reminds(): ...\n": "There is no hook 'reminds'.",
+    "from hilum import hookimpl\ngates = 7\n@hookimpl\ndef remind(): ...\n": "gates is 7.",
+}
+
+
+@pytest.mark.parametrize(("source", "text"), GIVEN.items())
+async def test_a_file_that_was_passed_and_does_not_load_is_an_error(tmp_path, source, text):
+    """The caller named it: going on without it would do something else than was asked for."""
+    file = tmp_path / "given.py"
+    file.write_text(source)
+    with pytest.raises(UsageError) as caught:
+        async with open_kernel([file], environ={}):
+            raise AssertionError("opened")
+    assert (caught.value.code, caught.value.exit_code) == ("E_PLUGIN", 2)
+    assert caught.value.message.startswith(f"The plugin file {file}")
+    assert text in caught.value.message
+    assert "\n" not in caught.value.message
+    assert caught.value.hint
 
 
 # --- clashes ----------------------------------------------------------------------------------------------------------------
@@ -383,16 +416,16 @@ async def test_replacing_a_tool_is_declared(bench, order):
 # --- what went wrong is seen ------------------------------------------------------------------------------------------------
 
 
-async def test_faults_from_before_the_session_are_events_of_every_session(bench, tmp_path):
+async def test_faults_from_before_the_session_are_events_of_every_session(bench, tmp_path, monkeypatch):
     """What did not load or open stands in the log of each session, a resumed one's, too."""
 
     async def opens():
         raise OSError("no connection")
         yield
 
-    file = tmp_path / "broken.py"
-    file.write_text("1 / 0")
-    kit = await bench(file, plugin("down", open_kernel=opens), faults=True)
+    installed(tmp_path, "hilum-broken", "broken", "1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    kit = await bench("broken", plugin("down", open_kernel=opens), faults=True)
     found = [("broken", "load", True), ("down", "open_kernel", True)]
     assert [(e.plugin, e.hook, e.switched_off) for e in kit.of(PluginFault)] == found
     async with kit.kernel.open_session(kit.workspace) as later:
