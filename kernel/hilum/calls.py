@@ -134,11 +134,11 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
     if refusal:
         raise ToolError(refusal, code="E_REPEATED", hint=ADVICE)
 
-    def before_asking(call: ToolCall) -> None:
+    async def before_asking(call: ToolCall) -> None:
         # Later calls need not wait for the answer, unless they touch what this one will touch.
         if call != prepared.call:
             _move(place, _prepare(agent, call).claims)
-        place.judged.set()
+        await place.asking()
 
     judged = await permit(agent, state, prepared.call, prepared.tool, before_asking)
     if judged.call != prepared.call:

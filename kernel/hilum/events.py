@@ -66,9 +66,14 @@ class AgentStarted(Event, frozen=True):
 
 
 class PromptQueued(Event, frozen=True):
-    """A prompt arrived while the agent was busy; it runs next."""
+    """A prompt arrived while the agent was busy; it runs next.
+
+    ``piped`` says that another program wrote the text, and not the user: it is worked on as a prompt, and what it says is
+    nothing that the user said.
+    """
 
     text: str
+    piped: bool = False
 
 
 class RunStarted(Event, frozen=True):

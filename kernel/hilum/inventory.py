@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import sys
 from contextlib import redirect_stdout
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import trio
 from hilum_settings import ChangeError, change
@@ -15,11 +18,29 @@ from hilum.errors import HilumError, UsageError, unknown
 from hilum.kernel import open_kernel
 from hilum.plugins import Host
 from hilum.settings import FILE, KernelSettings, config_folder, load
+from hilum.standard import project_plugins
 from hilum.store import MemoryStore
 
-USAGE = """usage: hilum plugins [list | show [NAME …] | block NAME | unblock NAME] [--json]
+USAGE = """usage: hilum plugins [list | show [NAME …] | block NAME | unblock NAME] [--json] [-C DIR] [--plugin FILE …]
 list (the default) imports one plugin after another; show opens a session of its own, to see their tools and faults, too;
-block and unblock change the list of plugins that are never loaded, in your settings.toml."""
+block and unblock change the list of plugins that are never loaded, in your settings.toml. Plugins of the project in this
+folder (.hilum/plugins) are imported only if you trust it; -C DIR looks at another folder, --plugin FILE adds a file."""
+
+
+class _Options(NamedTuple):
+    """The command line.
+
+    Attributes:
+        words: Action and names.
+        json: Whether to write JSON.
+        workspace: The folder whose project plugins count.
+        files: Files given with ``--plugin``.
+    """
+
+    words: list[str]
+    json: bool
+    workspace: Path
+    files: list[Path]
 
 
 def main(argv: list[str]) -> int:
@@ -28,50 +49,146 @@ def main(argv: list[str]) -> int:
     Returns:
         The exit code.
     """
-    action, *names = [word for word in argv if not word.startswith("-")] or ["list"]
-    flags = {word for word in argv if word.startswith("-")}
-    if flags & {"-h", "--help"}:
+    if {"-h", "--help"} & set(argv):
         print(USAGE)
         return 0
+    options = _parse(argv)
+    action, *names = options.words or ["list"]
     right = {"list": not names, "show": True, "block": len(names) == 1, "unblock": len(names) == 1}.get(action)
-    if not right or flags - {"--json"}:
-        raise UsageError(f"hilum plugins does not take {' '.join(argv)!r}.", code="E_BAD_ARGS", hint=USAGE)
+    if not right:
+        raise _misuse(argv)
     if action in ("block", "unblock"):
         return _block(names[0], action == "block")
     with redirect_stdout(sys.stderr):  # plugins may print what they like
-        rows = trio.run(_show, names) if action == "show" else _list()
-    print(json.dumps(rows, indent=1) if "--json" in argv else "\n".join(map(_text, rows)))
+        rows = trio.run(_show, names, options) if action == "show" else _list(options)
+    print(json.dumps(rows, indent=1) if options.json else "\n".join(map(_text, rows)))
     return 0
 
 
-def _list() -> list[dict[str, Any]]:
-    """Import all plugins, and describe them."""
+def _parse(argv: list[str]) -> _Options:
+    """Read the command line. Nothing that a plugin could break is needed for it.
+
+    Raises:
+        UsageError: It is wrong.
+    """
+    words: list[str] = []
+    values: dict[str, list[str]] = {"--plugin": [], "--workspace": []}
+    as_json = False
+    rest = iter(argv)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        name = "--workspace" if name == "-C" else name
+        if name in values:
+            given = value if equals else next(rest, "")
+            if not given:
+                raise _misuse(argv)
+            values[name].append(given)
+        elif word == "--json":
+            as_json = True
+        elif word.startswith("-"):
+            raise _misuse(argv)
+        else:
+            words.append(word)
+    workspace = Path(values["--workspace"][-1] if values["--workspace"] else ".").expanduser()
+    if not workspace.is_dir():
+        raise UsageError(f"The workspace {workspace} is not a folder.", hint="Name an existing folder.")
+    return _Options(words, as_json, Path(os.path.realpath(workspace)), [Path(file) for file in values["--plugin"]])
+
+
+def _misuse(argv: list[str]) -> UsageError:
+    return UsageError(f"hilum plugins does not take {' '.join(argv)!r}.", code="E_BAD_ARGS", hint=USAGE)
+
+
+def _list(options: _Options) -> list[dict[str, Any]]:
+    """Import all plugins, and describe them, and those of an untrusted project without importing them."""
+    loaded = load([KernelSettings], workspace=options.workspace, known=None, strict=False)
     host = Host(lambda fault: None, [])
-    host.find(None, load([KernelSettings], known=None, strict=False).get(KernelSettings).plugins)
-    host.load()
-    return _rows(host)
+    usable, left_out = _project_files(options.workspace)
+    host.find(None, loaded.get(KernelSettings).plugins, (), options.files, usable)
+    host.load(strict=False)
+    return [*_rows(host), *left_out]
 
 
-async def _show(names: list[str]) -> list[dict[str, Any]]:
+async def _show(names: list[str], options: _Options) -> list[dict[str, Any]]:
     """Open a kernel and a session in memory, to see tools and faults as well."""
-    async with open_kernel(names or None, store=MemoryStore()) as kernel, kernel.open_session() as session:
+    usable, left_out = await trio.to_thread.run_sync(_project_files, options.workspace)
+    wanted = {normal(name) for name in names}
+    own = {normal(Path(path).stem) for path in (*usable, *options.files)} | {normal(row["name"]) for row in left_out}
+    installed = [name for name in names if normal(name) not in own]
+    if names:
+        usable = [path for path in usable if normal(Path(path).stem) in wanted]
+        left_out = [row for row in left_out if normal(row["name"]) in wanted]
+    async with (
+        open_kernel(
+            installed if names else None,
+            store=MemoryStore(),
+            workspace=options.workspace,
+            extra_plugins=options.files,
+            project_plugins=usable,
+        ) as kernel,
+        kernel.open_session(options.workspace) as session,
+    ):
         rows = _rows(kernel.host)
         for row in rows:
             row["tools"] = [f"{t.name} ({t.risk})" for t in session.tools.values() if t.plugin == row["name"]]
             row["faults"] = [f"{f.hook}: {f}" for f in kernel.faults if f.plugin == row["name"]]
-        return rows
+        return [*rows, *left_out]
+
+
+def _project_files(workspace: Path) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the plugin files of a project that may be loaded, and rows for those that may not."""
+    usable, refused = project_plugins(workspace)
+    installed = {normal(name): name for name in entry_points("hilum")}
+    rows = []
+    for path in [*usable]:
+        # A run refuses to start with such a file; this list shows what is wrong instead.
+        name = Path(path).stem
+        if other := installed.get(normal(name)):
+            usable.remove(path)
+            reason = f"It has the name of the installed plugin {other!r}: rename the file."
+            rows.append(_row(name, "failed", reason, path=path))
+    for name, reason in refused.items():
+        path = str(workspace / ".hilum" / "plugins" / f"{name}.py")
+        why = reason.partition(" is not loaded: ")[2]
+        if why:
+            told = f"not loaded: the folder is not trusted. {why} (hilum trust {shlex.quote(str(workspace))})"
+            rows.append(_row(name, "untrusted", told, path=path))
+        else:
+            rows.append(_row(name, "blocked", "by the settings", path=path))
+    return usable, rows
 
 
 def _rows(host: Host) -> list[dict[str, Any]]:
-    return [
-        {"name": point.name, "version": point.version, "distribution": point.distribution, "state": plugin.state,
-         "error": plugin.error, "milliseconds": round(plugin.seconds * 1000, 1), "hooks": host.table.names(point.name)}
-        for plugin in host.plugins.values() if (point := plugin.point)
-    ]  # fmt: skip
+    rows = []
+    for plugin in host.plugins.values():
+        row = _row(plugin.name, plugin.state, plugin.error, path=plugin.path)
+        if plugin.point is not None:
+            row["version"] = plugin.point.version
+            row["distribution"] = plugin.point.distribution
+        row["milliseconds"] = round(plugin.seconds * 1000, 1)
+        row["hooks"] = host.table.names(plugin.name)
+        rows.append(row)
+    return rows
+
+
+def _row(name: str, state: str, error: str, *, path: str = "") -> dict[str, Any]:
+    """Return what is shown of a plugin, for one that is not installed and not loaded."""
+    return {
+        "name": name,
+        "version": "",
+        "distribution": "",
+        "path": path,
+        "state": state,
+        "error": error,
+        "milliseconds": 0.0,
+        "hooks": [],
+    }
 
 
 def _text(row: dict[str, Any]) -> str:
-    text = f"{row['name']:15} {row['version']:10} {row['state']:8} {row['milliseconds']:6.1f} ms  {row['distribution']}"
+    source = _plain(row["distribution"] or row["path"])
+    name = _plain(row["name"])
+    text = f"{name:15} {row['version']:10} {row['state']:9} {row['milliseconds']:6.1f} ms  {source}"
     for key in ("error", "hooks", "tools", "faults"):
         if value := row.get(key):
             text += f"\n    {key}: {_plain(value if isinstance(value, str) else ', '.join(value))}"

@@ -101,6 +101,17 @@ class Place(msgspec.Struct, eq=False):
             await event.wait()
             self.judged = trio.Event()
 
+    async def asking(self) -> None:
+        """Wait until this call, which is judged, may be asked about: the gates have judged all earlier ones.
+
+        Gates take different times; the user is asked in the order of the calls. A call that waits for the end of another
+        one is asked when that has ended, and holds back no question meanwhile.
+        """
+        while (event := self._unjudged()) is not None:
+            await event.wait()
+        # The question is written before anything else runs, so the next one comes after it.
+        self.judged.set()
+
     async def turn(self) -> None:
         """Wait until this call, which is judged, may begin: no gate can move an earlier one into its way any more."""
         self.judged.set()

@@ -376,7 +376,9 @@ def _file_error(path: str, failure: BaseException) -> UsageError:
     error = hilum_hooks.single(failure)
     hint = "Correct the file, or leave it out."
     if isinstance(error, PluginError):
-        return UsageError(f"The plugin file {path} does not fit: {error.message}", code=E_PLUGIN, hint=error.hint or hint)
+        return UsageError(
+            f"The plugin file {path} does not fit: {error.message}", code=E_PLUGIN, hint=error.hint or hint
+        )
     number = _line_of(error, path)
     where = f"{path}, line {number}," if number else path
     text = error.msg if isinstance(error, SyntaxError) else str(Fault("", "load", error)).partition(": ")[2]

@@ -200,13 +200,16 @@ class Session:
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
-    async def prompt(self, text: str, *, agent: str = "main", state: Mapping[str, object] | None = None) -> Run:
+    async def prompt(
+        self, text: str, *, agent: str = "main", state: Mapping[str, object] | None = None, piped: bool = False
+    ) -> Run:
         """Give an agent something to do; it starts at once, or after what it is doing.
 
         Args:
             text: What the user says. Plugins may read it as a command, or as addressed to another agent.
             agent: The agent, unless the text addresses one.
             state: What the face knows of the user's workspace (open files, cursor), as plain data.
+            piped: Whether another program wrote the text. Plugins that trust what the user says do not trust it.
 
         Raises:
             UsageError: There is no such agent or model.
@@ -229,7 +232,7 @@ class Session:
             give_up(actor, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
         identity = os.urandom(6).hex()
         run = self.runs[identity] = Run(identity, agent, self, state or {}, after=self.journal.last)
-        self.emit(ev.PromptQueued(text=text), actor, identity)
+        self.emit(ev.PromptQueued(text=text, piped=piped), actor, identity)
         self._start(actor)
         return run
 

@@ -97,7 +97,7 @@ async def open_standard_session(
         )
         workspace = await _folder_of(resume, store, opened)
     with use_environment(environ):
-        files, refused = await trio.to_thread.run_sync(partial(_project_plugins, Path(workspace), without, environ))
+        files, refused = await trio.to_thread.run_sync(partial(project_plugins, Path(workspace), without, environ))
     # A plugin of the project may be left out by name whether or not it would be loaded.
     ours = {normal(name) for name in refused}
     without = [name for name in without if normal(name) not in ours]
@@ -213,8 +213,8 @@ def _real(folder: str | os.PathLike[str]) -> str:
     return os.path.realpath(os.path.expanduser(folder))
 
 
-def _project_plugins(
-    workspace: Path, without: Sequence[str], environ: Mapping[str, str]
+def project_plugins(
+    workspace: Path, without: Sequence[str] = (), environ: Mapping[str, str] = os.environ
 ) -> tuple[list[str], dict[str, str]]:
     """Find the plugins in ``.hilum/plugins`` of a project.
 

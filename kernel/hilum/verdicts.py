@@ -7,7 +7,7 @@ logged and run is what every gate has seen.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -42,7 +42,7 @@ class Judgement(msgspec.Struct, frozen=True):
 
 
 async def permit(
-    agent: Agent, state: CallState, call: ToolCall, tool: Tool, before_asking: Callable[[ToolCall], None]
+    agent: Agent, state: CallState, call: ToolCall, tool: Tool, before_asking: Callable[[ToolCall], Awaitable[None]]
 ) -> Judgement:
     """Judge a call, and have the user asked where need be.
 
@@ -51,7 +51,7 @@ async def permit(
         state: How far it has come.
         call: The call.
         tool: Its tool.
-        before_asking: Called with the call as the gates have rewritten it, before the user is asked.
+        before_asking: Called with the call as the gates have rewritten it, before the user is asked; waits for its turn.
 
     Returns:
         The call that may run.
@@ -75,7 +75,7 @@ async def permit(
         if approved is not None and (approved.scope or call.name) not in agent.session.grants:
             raise ToolDenied("What the call would do has changed since it was asked.", code=verdict.code)
         if verdict.kind == "ask":
-            before_asking(judged.call)
+            await before_asking(judged.call)
             await _approve(agent, state, judged.call, tool, verdict)
             approved = verdict
         call = judged.call

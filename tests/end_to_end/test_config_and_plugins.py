@@ -53,6 +53,80 @@ async def test_plugins_are_listed_with_state_hooks_and_tools(cli):
     assert (await cli("plugins", "--help")).code == 0
 
 
+GREETER = """
+from hilum import hookimpl, tool
+
+@tool(risk="read")
+def greet(name: str) -> str:
+    '''Greet somebody.'''
+    return name
+
+@hookimpl
+def provide_tools():
+    return [greet]
+"""
+
+
+async def listed(cli, *arguments):
+    """The rows of ``hilum plugins``, by name."""
+    done = await cli("plugins", *arguments, "--json")
+    assert done.code == 0, done.err
+    return {row["name"]: row for row in json.loads(done.out)}
+
+
+async def test_plugins_of_a_project_and_of_a_file_are_listed(cli):
+    """Those of a project are imported only if it is trusted; until then the command that trusts it is named."""
+    folder = cli.workspace / ".hilum" / "plugins"
+    folder.mkdir(parents=True)
+    ran = cli.folder / "ran"
+    (folder / "own.py").write_text(GREETER + f"\nopen({str(ran)!r}, 'w').close()\n")
+    (folder / "broken.py").write_text("def f(:\n")
+    given = cli.folder / "given.py"
+    given.write_text(GREETER)
+    bad = cli.folder / "bad.py"
+    bad.write_text("1 / 0\n")
+
+    rows = await listed(cli)
+    assert rows["own"]["state"] == rows["broken"]["state"] == "untrusted"
+    assert rows["own"]["error"].startswith("not loaded: the folder is not trusted.")
+    assert f"hilum trust {cli.workspace}" in rows["own"]["error"]
+    assert not ran.exists()
+    text = (await cli("plugins")).out
+    assert "not loaded: the folder is not trusted" in text
+    assert rows["files"]["path"] == ""
+
+    assert (await cli("trust", str(cli.workspace))).code == 0
+    rows = await listed(cli, "--plugin", str(given), f"--plugin={bad}")
+    assert (rows["own"]["state"], rows["own"]["hooks"]) == ("ready", ["provide_tools"])
+    assert (rows["given"]["state"], rows["given"]["path"]) == ("ready", str(given))
+    assert (rows["broken"]["state"], rows["bad"]["state"]) == ("failed", "failed")
+    assert "line 1" in rows["broken"]["error"]
+    assert "ZeroDivisionError" in rows["bad"]["error"]
+    assert ran.exists()
+    shown = await listed(cli, "show", "own")
+    assert [*shown] == ["own"]
+    assert shown["own"]["tools"] == ["greet (read)"]
+
+
+async def test_a_project_plugin_with_the_name_of_an_installed_one_does_not_stop_the_list(cli):
+    """A run would refuse to start; the list says what is wrong."""
+    folder = cli.workspace / ".hilum" / "plugins"
+    folder.mkdir(parents=True)
+    (folder / "shell.py").write_text(GREETER)
+    assert (await cli("trust", str(cli.workspace))).code == 0
+    done = await cli("plugins")
+    assert done.code == 0, done.err
+    assert "rename the file" in done.out
+
+
+@pytest.mark.parametrize("arguments", [["--plugin"], ["--nothing"], ["lists"], ["-C", "/nowhere/at/all"]])
+async def test_a_wrong_command_line_of_plugins_is_an_error(cli, arguments):
+    """Exit code 2, and how it is used."""
+    done = await cli("plugins", *arguments)
+    assert done.code == 2
+    assert "E_" in done.err
+
+
 FORMS = [
     ("", '[plugins]\nblock = ["files"]\n'),
     ("# mine\nturns = 3 # three\n", '# mine\nturns = 3 # three\n\n[plugins]\nblock = ["files"]\n'),

@@ -55,7 +55,7 @@ async def test_enter_takes_the_first_option_and_approvals_wait_their_turn(cli, a
             await terminal.see("── ")
             await terminal.see("\n")
             if "wants to run" in terminal.text.rpartition("── ")[2]:
-                await terminal.see("[y/n/a] ")
+                await terminal.see("Run it? [y]es, [n]o, [a]lways")
                 terminal.type("y\n")
             else:
                 await terminal.see("Answer: ")

@@ -264,3 +264,17 @@ async def test_a_model_that_cannot_be_reached_is_exit_code_4(cli):
     assert done.code == 4
     assert done.err.count("again in") == 3
     assert "Is the server running?" in done.err
+
+
+async def test_a_piped_prompt_names_no_host(cli, asks):
+    """The document is worked on, and what it names is asked for; here nobody can be asked."""
+    run = ("run", "--approve", "auto", "--output-format", "json")
+    async with cli.model(asks("web_fetch", url="http://piped.invalid/x"), "Not possible.") as server:
+        done = await cli(*run, stdin=b"Read http://piped.invalid/y and sum it up")
+    assert b"Read http://piped.invalid/y and sum it up" in server.bodies[0]
+    (call,) = done.result["calls"]
+    assert call["code"] == "E_DENIED"
+    assert "Neither you nor a search named the host piped.invalid" in call["result"]
+    async with cli.model(asks("web_fetch", url="http://piped.invalid/x"), "Not there."):
+        done = await cli(*run, "Read http://piped.invalid/y")
+    assert "Neither you nor a search" not in done.result["calls"][0]["result"]

@@ -44,10 +44,10 @@ async def test_a_call_is_asked_for_and_yes_runs_it(cli, asks):
     ):
         await terminal.see("write_file (write) wants to run")
         await terminal.see("line 29")
-        await terminal.see("[y/n/a]")
+        await terminal.see("Run it? [y]es, [n]o, [a]lways")
         assert not (cli.workspace / "x.txt").exists()
         terminal.type("what\n")
-        await terminal.see("Please answer y, n or a.")
+        await terminal.see("Please answer y, n or a, then press Enter")
         terminal.type("y\n")
         assert await terminal.end() == 0
     assert (cli.workspace / "x.txt").read_text() == content
@@ -59,7 +59,7 @@ async def test_no_tells_the_model_the_reason(cli, asks):
         cli.model(asks("write_file", path="x.txt", content="x"), "I'll use y.txt.") as server,
         cli.on_terminal("run", "write") as terminal,
     ):
-        await terminal.see("[y/n/a]")
+        await terminal.see("Run it? [y]es, [n]o, [a]lways")
         terminal.type("n use y.txt\n")
         assert await terminal.end() == 0
     assert not (cli.workspace / "x.txt").exists()
@@ -78,7 +78,7 @@ async def test_all_holds_for_this_tool_in_this_session(cli):
         for _ in range(2):  # the calls run in parallel: either tool may come first
             await terminal.see("wants to run")
             question = terminal.text.rpartition("──")[2]
-            await terminal.see("[y/n/a]")
+            await terminal.see("Run it? [y]es, [n]o, [a]lways")
             terminal.type("a\n" if question.startswith(" write_file") else "n\n")
         assert await terminal.end() == 0
     assert sorted(path.name for path in cli.workspace.glob("*.txt")) == ["0.txt", "1.txt", "2.txt"]
@@ -97,7 +97,7 @@ async def test_what_was_typed_before_the_question_is_no_answer(cli, asks):
         await terminal.see("thinking")
         terminal.type("y\n")
         typed.set()
-        await terminal.see("[y/n/a]")
+        await terminal.see("Run it? [y]es, [n]o, [a]lways")
         terminal.type("n\n")
         assert await terminal.end() == 0
     assert not (cli.workspace / "x.txt").exists()
@@ -109,7 +109,7 @@ async def test_an_approval_that_runs_out_is_a_no(cli, asks):
         cli.model(asks("write_file", path="x.txt", content="x"), "Then not."),
         cli.on_terminal("run", "write", "--set", "approval_timeout=3") as terminal,
     ):
-        await terminal.see("s is a no")
+        await terminal.see("s counts as no")
         await terminal.see("It is settled: Nobody answered within 3 seconds.")
         assert await terminal.end() == 0
     assert "Then not." in terminal.text
@@ -118,11 +118,59 @@ async def test_an_approval_that_runs_out_is_a_no(cli, asks):
 async def test_ctrl_c_at_a_question_stops_the_run(cli, asks):
     """As anywhere else."""
     async with cli.model(asks("write_file", path="x.txt", content="x")), cli.on_terminal("run", "write") as terminal:
-        await terminal.see("[y/n/a]")
+        await terminal.see("Run it? [y]es, [n]o, [a]lways")
         terminal.type("\x03")
+        await terminal.see("The run was stopped; the call does not run.")
         assert await terminal.end() == 130
     assert "hilum run --resume" in terminal.text
+    assert "Ctrl-D" not in terminal.text
     assert not (cli.workspace / "x.txt").exists()
+
+
+async def test_ctrl_d_at_a_question_counts_as_no_and_the_run_goes_on(cli, asks):
+    """It says so; the model reads that the call was rejected."""
+    async with (
+        cli.model(asks("write_file", path="x.txt", content="x"), "Then not.") as server,
+        cli.on_terminal("run", "write") as terminal,
+    ):
+        await terminal.see("Run it? [y]es, [n]o, [a]lways")
+        terminal.type("\x04")
+        await terminal.see("The input ended (Ctrl-D): that counts as no.")
+        assert await terminal.end() == 0
+    assert "Then not." in terminal.text
+    assert b"the user closed the input" in server.bodies[1]
+    assert not (cli.workspace / "x.txt").exists()
+
+
+async def test_help_says_what_each_answer_covers_before_it_is_chosen(cli, asks):
+    """Also that Ctrl-C is something else than Ctrl-D; then the question stands there again."""
+    async with (
+        cli.model(asks("run_terminal_cmd", command="touch a.txt"), "ok"),
+        cli.on_terminal("run", "touch") as terminal,
+    ):
+        await terminal.see("Run it? [y]es, [n]o, [a]lways, [f]orever, [?] help: ")
+        before = " ".join(terminal.text.split())
+        assert "[a]lways: yes to every command `touch …`, until the session ends." in before
+        assert "[f]orever: yes to every command `touch …` in this folder, in later sessions, too" in before
+        terminal.type("?\n")
+        await terminal.see("Ctrl-D: counts as no; the run goes on.")
+        await terminal.see("Ctrl-C: stops the whole run")
+        await terminal.see("Run it? [y]es, [n]o, [a]lways")
+        terminal.type("always\n")
+        assert await terminal.end() == 0
+    assert not (cli.folder / "config" / "permissions.toml").exists(), "always ends with the session"
+
+
+async def test_forever_is_kept_as_a_rule(cli, asks):
+    """In the user's file, for this folder."""
+    async with (
+        cli.model(asks("run_terminal_cmd", command="touch a.txt"), "ok"),
+        cli.on_terminal("run", "touch") as terminal,
+    ):
+        await terminal.see("[f]orever, [?] help: ")
+        terminal.type("f\n")
+        assert await terminal.end() == 0
+    assert "touch" in (cli.folder / "config" / "permissions.toml").read_text()
 
 
 async def test_foreign_text_cannot_drive_the_terminal(cli, asks):
@@ -134,7 +182,7 @@ async def test_foreign_text_cannot_drive_the_terminal(cli, asks):
         cli.model(said, asks("write_file", path="x\x1b[2J.txt", content=evil), evil),
         cli.on_terminal("run", "read") as terminal,
     ):
-        await terminal.see("[y/n/a]")
+        await terminal.see("Run it? [y]es, [n]o, [a]lways")
         terminal.type("n\n")
         assert await terminal.end() == 0
     for bad in ("\x1b]0", "\x1b[2J", "\x9b", "\u202e", "\x07", "\rhidden"):
@@ -157,11 +205,11 @@ async def test_a_long_change_is_folded_and_shown_whole_on_request(cli, asks):
         cli.model(asks("write_file", path="x.txt", content=content), "ok"),
         cli.on_terminal("run", "write") as terminal,
     ):
-        await terminal.see("[y/n/a/v]")
+        await terminal.see("[v]iew all")
         assert "creates x.txt (303 lines)" in terminal.text
         assert "row 150" not in terminal.text
         assert "+row 302" in terminal.text
-        assert "a: yes to every call of write_file until the session ends" in " ".join(terminal.text.split())
+        assert "[a]lways: yes to every call of write_file, until the session ends." in " ".join(terminal.text.split())
         terminal.type("v\n")
         await terminal.see("+row 150")
         terminal.type("y\n")
@@ -175,7 +223,7 @@ async def test_escapes_in_a_command_are_visible_in_the_question(cli, asks):
         cli.model(asks("run_terminal_cmd", command="touch 'a\x1b[31mb' c"), "ok"),
         cli.on_terminal("run", "touch") as terminal,
     ):
-        await terminal.see("[y/n/a]")
+        await terminal.see("Run it? [y]es, [n]o, [a]lways")
         assert "touch 'a\\x1b[31mb' c" in terminal.text
         terminal.type("n\n")
         assert await terminal.end() == 0

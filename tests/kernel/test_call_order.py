@@ -7,7 +7,7 @@ import pytest
 import trio
 from hilum import EVERYTHING, Call, Profile, tool
 from hilum.events import ApprovalAsked, CallDone, CallStarted, PluginFault
-from hilum.hookspecs import allow, ask
+from hilum.hookspecs import allow, ask, deny
 from hilum.order import Claims, places
 from hilum.testing import plugin, use
 
@@ -361,3 +361,80 @@ async def test_a_fault_in_what_a_call_touches_is_logged_once(bench):
     await kit.run("x")
     assert [result.code for result in kit.results] == ["E_PLUGIN", "E_PLUGIN"]
     assert len(kit.of(PluginFault)) == 2
+
+
+async def questions_of(bench, seed):
+    """Run an answer whose gates take random times; gives the ids of its calls, and of the questions in their order."""
+    chance = random.Random(seed)
+    count = chance.randint(2, 8)
+    delays = {f"f{number}": chance.choice([0.0, 0.5, 1.0, 2.0, 3.0]) for number in range(count)}
+    verdicts = {path: chance.choice(["ask", "ask", "ask", "allow", "deny"]) for path in delays}
+    slow = chance.random() < 0.5
+
+    async def first(call):
+        path = json.loads(call.arguments)["path"]
+        await trio.sleep(delays[path])
+        if verdicts[path] == "deny":
+            return deny("no")
+        return ask("sure?") if verdicts[path] == "ask" else None
+
+    async def second(call):
+        if slow:
+            await trio.sleep(delays[json.loads(call.arguments)["path"]] / 2)
+
+    @tool(risk="write", effect="idempotent", writes="path", timeout=1e6)
+    async def write(path: str) -> str:
+        """Write a file."""
+        await trio.sleep(0.5)
+        return path
+
+    answer = sum_of(use("write", path=path) for path in delays)
+    gates = [plugin("first", on_tool_call=first), plugin("second", on_tool_call=second)]
+    kit = await bench(plugin("disk", write), *gates, answers=[answer, "ok"], patience=1e6)
+    run = await kit.start("x")
+    asked = []
+    async with trio.open_nursery() as nursery:
+
+        async def answer_all():
+            async for event in kit.session.events(0):
+                if isinstance(event, ApprovalAsked):
+                    asked.append(event.call.id)
+                    await trio.sleep(chance.choice([0.0, 1.5]))
+                    kit.session.answer(event.id, chance.random() < 0.7)
+
+        nursery.start_soon(answer_all)
+        await run.wait()
+        nursery.cancel_scope.cancel()
+    expected = [f"call-{number}" for number, path in enumerate(delays, 1) if verdicts[path] == "ask"]
+    return expected, asked
+
+
+@pytest.mark.parametrize("seed", range(200))
+async def test_questions_come_in_the_order_of_the_calls_however_long_gates_take(bench, autojump_clock, seed):
+    """The user reads them in the order in which the model asked for them."""
+    expected, asked = await questions_of(bench, seed)
+    assert asked == expected
+
+
+async def test_a_gate_that_takes_long_holds_back_only_later_questions(bench, autojump_clock):
+    """A later call that needs no question runs meanwhile, unless the earlier one may still move into its way."""
+
+    async def gate(call):
+        path = json.loads(call.arguments)["path"]
+        if path == "a":
+            await trio.sleep(5)
+        return ask("sure?") if path in ("a", "b") else None
+
+    disk = Disk()
+    answer = sum_of(use("write", path=path, seconds=0) for path in ("a", "b"))
+    kit = await bench(disk.plugin(), plugin("gate", on_tool_call=gate), answers=[answer, "ok"])
+    run = await kit.start("x")
+    first = await kit.wait_for(ApprovalAsked)
+    assert trio.current_time() >= 5
+    await trio.testing.wait_all_tasks_blocked()
+    assert [event.call.id for event in kit.of(ApprovalAsked)] == ["call-1", "call-2"]
+    for event in kit.of(ApprovalAsked):
+        kit.session.answer(event.id, True)
+    assert first.call.id == "call-1"
+    with kit.guard():
+        await run.wait()

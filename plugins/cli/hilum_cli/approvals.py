@@ -7,7 +7,7 @@ import time
 
 import trio
 from hilum import Session, UsageError
-from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Event
+from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Event, StopAsked
 from hilum_plan import Question, question_asked, question_settled
 
 from hilum_cli import questions
@@ -39,6 +39,7 @@ class Approver:
         self._open: ApprovalAsked | Question | None = None
         self._scope, self._why = trio.CancelScope(), ""
         self._err = Out(2)
+        self._stopped = False
 
     def note(self, event: Event) -> None:
         """Take an event: a new question, or the end of one."""
@@ -46,6 +47,8 @@ class Approver:
             self._send.send_nowait(event)
         elif question := question_asked(event):
             self._send.send_nowait(question)
+        elif isinstance(event, StopAsked):
+            self._stop()
         elif isinstance(event, ApprovalAnswered):
             self._end(event.id, event.reason)
         elif settled := question_settled(event):
@@ -73,9 +76,16 @@ class Approver:
             with self._face.held():
                 with self._scope:
                     await (self._ask(asked) if isinstance(asked, ApprovalAsked) else self._ask_user(asked))
-                if self._scope.cancelled_caught:
+                if self._scope.cancelled_caught and not self._stopped:
                     self._err.say(f"\nIt is settled: {(self._why or 'the run ended').rstrip('.')}.")
             self._open = None
+
+    def _stop(self) -> None:
+        """Say that an open question needs no answer any more, because the run was stopped: by Ctrl-C, for example."""
+        if self._open and not self._stopped:
+            # Said now: the task that asks may be cancelled together with all that runs.
+            self._err.say("\nThe run was stopped; the call does not run.")
+        self._stopped = True
 
     async def _ask_user(self, asked: Question) -> None:
         """Ask what an agent wants to know."""
@@ -84,7 +94,10 @@ class Approver:
         while True:
             self._err.put(b"Answer: ")
             try:
-                return questions.give(self._session, asked, await read_line(0))
+                typed = await read_line(0)
+                if typed == "\x04":
+                    self._err.say("\nThe input ended (Ctrl-D): that leaves it to the agent.")
+                return questions.give(self._session, asked, typed)
             except UsageError as error:
                 self._err.say(neutral(str(error)))
 
@@ -96,44 +109,76 @@ class Approver:
             left = duration(max(self._session.approval_shown(asked.id) - time.time(), 0))
         except UsageError:  # it was settled in this moment
             return
-        choices = [
-            "y: yes, this once",
-            "n: no (n REASON tells the model why)",
-            f"a: yes to {covered} until the session ends",
-        ]
+        rows = [f"[a]lways: yes to {covered}, until the session ends."]
         if asked.scope:
-            choices.append(f"always: yes to {covered} in this folder, in later sessions, too (kept as a rule)")
-        if is_folded:
-            choices.append("v: show all of it")
-        choices.append(f"No answer in {left} is a no.")
-        rules = "\n".join(wrap(choice, columns()) for choice in choices)
-        self._err.say(f"\n{short}\n{rules}")
+            rows.append(f"[f]orever: yes to {covered} in this folder, in later sessions, too (kept as a rule).")
+        rows.append(f"No answer in {left} counts as no.")
+        prompt = question_line(forever=bool(asked.scope), view=is_folded)
+        fitted = "\n".join(wrap(row, columns()) for row in rows)
+        self._err.say(f"\n{short}\n{fitted}")
         discard_typed()
-        keys = "y/n/a/v" if is_folded else "y/n/a"
         while True:
-            self._err.put(f"Run it? [{keys}] ".encode())
-            word, _, reason = (await read_line(0)).strip().partition(" ")
+            self._err.put(prompt.encode())
+            word, _, reason = (await read_line(0)).strip(" \t\r\n").partition(" ")
             match word.lower().rstrip(",:;"):
                 case "y" | "yes":
                     return self._answer(asked, True)
-                case "a" | "all":
+                case "a" | "all" | "always":
                     return self._answer(asked, True, remember="session")
-                case "always" if asked.scope:
+                case "f" | "forever" if asked.scope:
                     return self._answer(asked, True, remember="always")
                 case "n" | "no":
                     return self._answer(asked, False, reason=reason.strip())
                 case "v" | "view":
                     self._err.say(f"\n{whole}")
-                    continue
+                case "?" | "h" | "help":
+                    self._err.say("\n".join(wrap(row, columns()) for row in help_rows(asked, covered)))
                 case "\x04":
+                    self._err.say("\nThe input ended (Ctrl-D): that counts as no.")
                     return self._answer(asked, False, reason="the user closed the input")
-            self._err.say("Please answer y, n or a.")
+                case _:
+                    self._err.say("Please answer y, n or a, then press Enter; ? explains them.")
 
     def _answer(self, asked: ApprovalAsked, accepted: bool, *, reason: str = "", remember: str = "once") -> None:
         try:
             self._session.answer(asked.id, accepted, reason=reason, remember=remember)
         except UsageError as error:  # it ran out between the key and here
             self._err.say(neutral(error.message))
+
+
+def question_line(*, forever: bool, view: bool) -> str:
+    """Return the line that asks, with the name of every answer.
+
+    Args:
+        forever: Whether a yes can be kept as a rule.
+        view: Whether a part of the call is folded.
+    """
+    answers = ["[y]es", "[n]o", "[a]lways"]
+    if forever:
+        answers.append("[f]orever")
+    if view:
+        answers.append("[v]iew all")
+    return f"Run it? {', '.join(answers)}, [?] help: "
+
+
+def help_rows(asked: ApprovalAsked, covered: str) -> list[str]:
+    """Return what each answer does.
+
+    Args:
+        asked: The question.
+        covered: The calls that a lasting yes covers, in words.
+    """
+    rows = [
+        "y, yes: run this call.",
+        "n, no: do not run it; `n REASON` tells the model why.",
+        f"a, always: run it, and do not ask again about {covered} until the session ends.",
+    ]
+    if asked.scope:
+        rows.append("f, forever: the same in this folder, in later sessions, too. `hilum permissions` shows the rule.")
+    rows.append("v, view: show the whole call.")
+    rows.append("Ctrl-D: counts as no; the run goes on.")
+    rows.append("Ctrl-C: stops the whole run; `hilum run --resume` continues it.")
+    return rows
 
 
 def _of_call(asked: ApprovalAsked | Question) -> tuple[str, str]:

@@ -324,7 +324,7 @@ class Headless:
         if options.prompt:
             await self._note_cut_off(session)
             state = dict(options.state) if options.state else None
-            return [await session.prompt(options.prompt, state=state)]
+            return [await session.prompt(options.prompt, state=state, piped=options.piped)]
         if not session.kernel.router.resolve(session.model):
             await session.kernel.router.default()
         if runs := session.resume():

@@ -79,6 +79,18 @@ def read_prompt(words: Sequence[str]) -> str:
     return f"{text}\n\n<stdin>\n{closed}\n</stdin>"
 
 
+def is_document(words: Sequence[str]) -> bool:
+    """Return whether the whole prompt comes from another program or a file, and none of it was typed by the user.
+
+    It is worked on as the prompt. What it names is data all the same: ``curl … | hilum run`` has somebody else write it.
+
+    Args:
+        words: The arguments.
+    """
+    typed = any(word.strip() for word in words if word != "-")
+    return not typed and not is_terminal(0)
+
+
 def _is_piped() -> bool:
     try:
         mode = os.fstat(0).st_mode

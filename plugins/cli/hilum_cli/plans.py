@@ -107,7 +107,10 @@ async def decide(session: Session, stopping: Stopping) -> Run | None:
                         if not reason.strip():
                             err.say("The plan is dropped.")
                         return await plan.reject(reason.strip())
-                    case "" | "\x04":
+                    case "":
+                        return None
+                    case "\x04":
+                        err.say("\nThe input ended (Ctrl-D): the plan stays undecided.")
                         return None
                     case _:
                         err.say("Please answer y, e or n, or press Enter.")

@@ -14,7 +14,7 @@ from hilum.errors import E_BAD_ARGS
 from hilum_commandline import Names, Parser
 
 from hilum_cli import exits, signals
-from hilum_cli.options import check_folder, check_text, read_prompt
+from hilum_cli.options import check_folder, check_text, is_document, read_prompt
 
 if TYPE_CHECKING:
     from hilum_cli.faces import Face
@@ -54,6 +54,7 @@ def main(argv: list[str]) -> int:
     try:
         options = parse(argv)
         options.prompt = read_prompt(options.words)
+        options.piped = is_document(options.words)
         if options.accept and not options.resume:
             hint = "hilum run --resume --accept carries out the plan of the last session of this folder."
             raise UsageError("--accept is for the plan of an earlier session.", code=E_BAD_ARGS, hint=hint)

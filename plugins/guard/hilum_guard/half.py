@@ -176,8 +176,8 @@ class Guard:
     def _hosts_in(self, event: Event) -> Iterator[str]:
         if isinstance(event, PromptQueued):
             agent = self._session.agents.get(event.agent)
-            # What a sub-agent is asked was written by a model.
-            if agent is None or not agent.parent:
+            # What a sub-agent is asked was written by a model, and a piped prompt by another program.
+            if not event.piped and (agent is None or not agent.parent):
                 yield from named_hosts(typed(event.text))
         elif isinstance(event, CallDone) and event.result.name == "web_search":
             for found in event.result.data.get("results", ()):

@@ -77,6 +77,33 @@ async def test_a_host_in_what_is_piped_in_is_asked(bench, monkeypatch, piped):
     assert (await fetched(kit, prompt, "https://typed.example/x"))[0].code == ""
 
 
+async def test_a_host_in_a_prompt_that_another_program_wrote_is_asked(bench):
+    """``cat page | hilum run``: the whole prompt is a document; what the user says next is not."""
+    kit = await bench(hilum_guard, WEB, approve="auto", kind="headless")
+    kit.model.next(use("web_fetch", url="https://piped.example/x"), say("done"))
+    run = await kit.session.prompt("Read https://piped.example/y", piped=True)
+    with kit.guard():
+        await run.wait()
+    assert kit.results[-1].code == E_DENIED
+    assert (await fetched(kit, "now read https://piped.example/y", "https://piped.example/x"))[0].code == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "terminal", "document"),
+    [
+        ([], False, True),
+        (["-"], False, True),
+        (["look"], False, False),
+        (["-", "look"], False, False),
+        (["-"], True, False),
+    ],
+)
+def test_a_prompt_is_a_document_where_nothing_of_it_was_typed(monkeypatch, words, terminal, document):
+    """With ``-`` at a terminal it is typed, too."""
+    monkeypatch.setattr(options, "is_terminal", lambda fd: terminal)
+    assert options.is_document(words) is document
+
+
 async def test_a_host_below_a_named_one_is_asked(bench):
     """Anybody can have a host below a public suffix such as github.io."""
     kit = await bench(hilum_guard, WEB, approve="auto", kind="headless")
