@@ -17,7 +17,7 @@ from hilum_signature import nesting
 
 from hilum.arguments import CUT_OFF, MAX_DEPTH, NO_TOOL
 from hilum.bounds import BoundCall, is_interrupt
-from hilum.errors import NeedsUser, ToolDenied, ToolError, unknown
+from hilum.errors import RESULT_WITHHELD, NeedsUser, ToolDenied, ToolError, unknown
 from hilum.events import CallDone, CallStarted, UserNeeded
 from hilum.late import PAIR, unwrap, wrap
 from hilum.messages import Image, Text, ToolCall, ToolResult, writable
@@ -93,7 +93,7 @@ async def _one(agent: Agent, state: CallState, place: Place, fault: ToolError | 
                 agent.emit(UserNeeded(code=error.code, message=error.message))
             result = _failure(state.call, error.code, str(error))
         if state.began is not None and (reason := agent.session.hooks.refusal("check_result")):
-            result = _failure(state.call, "E_PLUGIN", f"The result is withheld. {reason}")
+            result = _failure(state.call, "E_PLUGIN", f"{RESULT_WITHHELD}. {reason}")
         result = await _checked(agent, call, result)
         agent.emit(CallDone(result=result, seconds=_seconds(state)))
     finally:
@@ -302,4 +302,4 @@ async def _checked(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResu
             raise ValueError(f"The result is nested more than {2 * MAX_DEPTH} levels deep.")
         return checked
     except FAULTS as error:
-        return _failure(call, "E_PLUGIN", f"The result is withheld, which is a fault of a plugin. {error}")
+        return _failure(call, "E_PLUGIN", f"{RESULT_WITHHELD}, which is a fault of a plugin. {error}")

@@ -40,6 +40,12 @@ MAX_NAMES = 60
 # Codes of failed runs that may succeed when they are tried again: the provider, the network or the key was the reason.
 RETRYABLE = frozenset(("E_LLM_429", "E_LLM_AUTH", "E_LLM_FAIL", "E_LLM_TIMEOUT", "E_NO_MODEL"))
 GATE_SHUT = "guards tool calls and is not working"
+GATE_FAILED = "which guards this, failed"
+RESULT_WITHHELD = "The result is withheld"
+COMMAND_WITHHELD = "The command may not start because a gate failed"
+GATE_TEXTS = (GATE_SHUT, GATE_FAILED, RESULT_WITHHELD, COMMAND_WITHHELD)
+"""What texts of calls contain that were refused, or whose result was, by a plugin that is not in working order; faces look for
+it."""
 UNATTENDED = "It needs the user's approval and nobody is there to give it"
 """How the text of a call begins that was denied because nobody can be asked; faces look for it."""
 

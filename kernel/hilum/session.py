@@ -18,7 +18,7 @@ from hilum_hooks import Fault
 from hilum import __version__
 from hilum import events as ev
 from hilum.agents import Agent, Mode, Profile, ToolFilter
-from hilum.errors import HilumError, StoreError, ToolDenied, UsageError, unknown
+from hilum.errors import COMMAND_WITHHELD, HilumError, PluginError, StoreError, ToolDenied, UsageError, unknown
 from hilum.halves import Halves
 from hilum.journal import Journal, Reader
 from hilum.loop import drive, give_up, trim_at_rest
@@ -449,6 +449,8 @@ class Session:
             raise ToolDenied(reason)
         try:
             wrapped: Command = await self.hooks.pipe("wrap_process", "command", session=self, command=command)
+        except PluginError as error:
+            raise ToolDenied(f"{COMMAND_WITHHELD}: {error.message}") from error
         except HilumError as error:
             raise ToolDenied(f"The command may not start. {error.message}") from error
         return wrapped

@@ -14,7 +14,7 @@ import msgspec
 from hilum_hooks import Fault
 
 from hilum.arguments import encode_arguments, normalized, problem_of
-from hilum.errors import UNATTENDED, ToolDenied, ToolError
+from hilum.errors import GATE_FAILED, UNATTENDED, ToolDenied, ToolError
 from hilum.events import ApprovalAnswered, ApprovalAsked
 from hilum.hookspecs import Verdict, allow, ask, deny
 from hilum.messages import ToolCall
@@ -95,7 +95,7 @@ async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
         rewritten = call
         for plugin, value in await hooks.gather("on_tool_call", agent=agent, call=call, tool=tool):
             if isinstance(value, Fault):
-                return Judgement(deny(f"The plugin {plugin}, which guards this, failed: {value}."), call)
+                return Judgement(deny(f"The plugin {plugin}, {GATE_FAILED}: {value}."), call)
             verdicts.append(value)
             if value.arguments is None or rewritten is not call:
                 continue  # the rewriting of a later gate comes when it has judged that of the first
@@ -103,7 +103,9 @@ async def _judge(agent: Agent, call: ToolCall, tool: Tool) -> Judgement:
                 rewritten = _rewritten(call, tool, value)
             except (ToolError, TypeError, ValueError, RecursionError) as error:
                 fault = hooks.fault(plugin, "on_tool_call", error)
-                return Judgement(deny(f"The plugin {plugin} rewrote the call wrongly: {fault}."), call)
+                return Judgement(
+                    deny(f"The plugin {plugin}, {GATE_FAILED}: it rewrote the call wrongly. {fault}."), call
+                )
             if rewritten is not call:
                 rewritten_by.append(plugin)
                 if value.kind == "ask":

@@ -223,3 +223,113 @@ async def test_doctor_and_plugins_tell_who_guards(cli):
     assert guard["state"] == "failed"
     assert "aaa-guard 9.0" in guard["error"]
     assert (await cli("plugins", PYTHONPATH=str(site))).code == 0
+
+
+GATE = """
+from hilum import hookimpl
+
+seen = []
+
+@hookimpl
+def on_tool_call(call):
+    seen.append(call)
+    if call.name == "write_file" and len(seen) in FAILING:
+        raise RuntimeError("boom")
+"""
+
+
+@pytest.mark.parametrize(
+    ("failing", "calls", "code"),
+    [("{1}", 1, 3), ("{2}", 2, 3), ("{1}", 2, 0), ("set()", 1, 0)],
+    ids=["every call", "one of two", "repeated and done", "none"],
+)
+async def test_a_gate_that_fails_once_is_in_the_exit_code(cli, asks, failing, calls, code):
+    """The call was refused, so the task is not done, whatever the model says; the message names the plugin."""
+    gate = cli.folder / "keeper.py"
+    gate.write_text(f"FAILING = {failing}\n{GATE}")
+    repeated = failing == "{1}"
+    names = ["x.txt", "x.txt" if repeated else "y.txt"][:calls]
+    answers = [asks("write_file", path=name, content="x") for name in names]
+    arguments = ("run", "write", "--approve", "auto", "--plugin", str(gate))
+    async with cli.model(*answers, "Done."):
+        done = await cli(*arguments, "--output-format", "json")
+    assert done.code == done.result["exit_code"] == code
+    assert done.result["state"] == ("partial_success" if code else "completed")
+    assert done.result["text"] == "Done."
+    if code:
+        assert done.result["code"] == "E_PLUGIN"
+        assert "The plugin keeper, which guards this, failed: RuntimeError: boom." in done.result["error"]
+        assert "hilum doctor" in done.result["hint"]
+        assert names[-1] in done.result["left"]
+
+
+async def test_a_command_and_a_result_that_a_broken_gate_withheld_are_in_the_exit_code(cli, asks):
+    """The other gates of calls."""
+    sources = {
+        "wrap_process": "@hookimpl\ndef wrap_process(command):\n    raise RuntimeError('boom')\n",
+        "check_result": "@hookimpl\ndef check_result(result):\n    raise RuntimeError('boom')\n",
+    }
+    for gate, source in sources.items():
+        file = cli.folder / f"{gate}.py"
+        file.write_text(f"from hilum import hookimpl\n{source}")
+        async with cli.model(asks("run_terminal_cmd", command="echo hello"), "Done."):
+            done = await cli("run", "echo", "--plugin", str(file), "--output-format", "json")
+        assert (done.code, done.result["code"]) == (3, "E_PLUGIN"), gate
+        assert gate in done.result["error"]
+
+
+async def test_a_file_that_says_what_a_broken_gate_says_changes_nothing(cli, asks):
+    """Only what was refused counts, and not what was read."""
+    (cli.workspace / "a.txt").write_text("The plugin x, which guards this, failed: y. The result is withheld.\n")
+    async with cli.model(asks("read_file", path="a.txt"), "Done."):
+        assert (await cli("run", "read")).code == 0
+
+
+async def test_a_run_in_which_every_call_needed_an_approval_names_the_option(cli, asks):
+    """Exit code 3, and what to do, in text and in json."""
+    for output in ("text", "json"):
+        async with cli.model(asks("write_file", path="x.txt", content="x"), "Not possible."):
+            done = await cli("run", "write", "--output-format", output)
+        assert done.code == 3
+        assert "--approve auto" in (done.err if output == "text" else done.result["hint"])
+
+
+LATE = """
+from hilum import hookimpl
+gates = ("on_tool_call",)
+
+class Gate:
+    @hookimpl
+    def on_tool_call(self, call): ...
+
+@hookimpl
+async def open_session(session):
+    BODY
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("raise OSError('no room'); yield", "OSError: no room"),
+        ("yield None", "it declares the gate on_tool_call"),
+        ("return; yield", "keeper"),
+    ],
+)
+async def test_doctor_sees_a_gate_that_closes_when_a_session_opens(cli, body, told):
+    """It opens a session, and asks no model; the exit code says it."""
+    folder = cli.workspace / ".hilum" / "plugins"
+    folder.mkdir(parents=True)
+    (folder / "keeper.py").write_text(LATE.replace("BODY", body))
+    assert (await cli("trust", str(cli.workspace))).code == 0
+    async with cli.model("never") as server:
+        done = await cli("doctor", "--json")
+    assert server.count == 0
+    assert done.code == 1, done.out
+    (gates,) = [row for row in json.loads(done.out) if row["what"] == "gates"]
+    assert gates["grade"] == "fail"
+    assert "on_tool_call: keeper" in gates["found"]
+    assert told.lower() in gates["found"].lower()
+    (plugins,) = [row for row in json.loads(done.out) if row["what"] == "plugins"]
+    assert "keeper" in plugins["found"]
+    assert not list((cli.folder / "data").glob("sessions.db*")), "the session is kept nowhere"

@@ -70,21 +70,28 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _settings(folder: Path) -> Iterator[Row]:
-    """Whether settings and plugins load."""
+    """Whether settings and plugins load, and whether all gates stand once a session is open."""
     import trio
-    from hilum import HilumError, open_kernel
+    from hilum import HilumError, open_standard_session
+    from hilum.events import PluginFault
+    from hilum.store import MemoryStore
 
     guards = set[str]()
     closed: list[str] = []
+    failures: dict[str, str] = {}
 
     async def look() -> list[tuple[str, str, str]]:
-        async with open_kernel(workspace=folder) as kernel:
-            plugins = kernel.host.plugins.values()
+        # Many a gate is in place only when a session opens. Nothing is asked of a model, and nothing is kept.
+        async with open_standard_session(folder, store=MemoryStore(), needs_model=False, attended=False) as session:
+            plugins = session.kernel.host.plugins.values()
             # Who provides the guard is told by its distribution: a plugin of another one may have the name.
             ours = {plugin.name for plugin in plugins if plugin.point and plugin.point.distribution == "hilum-guard"}
             guards.update(ours)
-            for gate, by in kernel.host.table.closed.items():
+            for gate, by in session.hooks.closed.items():
                 closed.extend(f"{gate or 'every gate'}: {plugin} ({why})" for plugin, why in by.items())
+            for event in session.journal.read_all():
+                if isinstance(event, PluginFault) and event.hook != "load":
+                    failures.setdefault(event.plugin, f"{event.hook}: {event.error}")
             return [(plugin.name, plugin.state, plugin.error) for plugin in plugins]
 
     try:
@@ -92,10 +99,16 @@ def _settings(folder: Path) -> Iterator[Row]:
     except HilumError as error:
         yield Row("fail", "settings", error.message, error.hint)
         return
+    except Exception as error:
+        yield Row("fail", "session", f"does not open: {type(error).__name__}: {error}", "hilum plugins tells more.")
+        return
     yield Row("ok", "settings", "no mistakes")
-    failed = [f"{name} ({error})" for name, state, error in plugins if state in ("failed", "off")]
+    failed = {name: error for name, state, error in plugins if state in ("failed", "off")}
+    # One that loads and does not open does nothing either.
+    failed |= {name: error for name, error in failures.items() if name not in failed}
     if failed:
-        yield Row("fail", "plugins", "not loaded: " + "; ".join(failed), "hilum plugins tells more.")
+        listed = "; ".join(f"{name} ({error})" for name, error in failed.items())
+        yield Row("fail", "plugins", f"not loaded: {listed}", "hilum plugins show tells more.")
     else:
         yield Row("ok", "plugins", f"{len(plugins)} loaded")
     if closed:

@@ -19,8 +19,9 @@ HELP = """exit codes:
   0    completed
   1    failed
   2    wrong usage: unknown option, name, key or file; mistakes in the settings; no model
-  3    partial success: the turn or token limit was reached, the answer was cut off, or every call that needed approval was
-       denied because nobody was there to give it; all finished work is kept
+  3    partial success: the turn or token limit was reached, the answer was cut off, every call that needed approval was denied
+       because nobody was there to give it (see --approve), or a plugin with a gate failed and a call was refused for that;
+       all finished work is kept
   4    the model gave no answer: it refused the key, cannot be reached, or failed
   5    the session store: in use, damaged, or the disk is full
   124  timed out

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from hilum import HilumError, Kernel, Session, __version__
-from hilum.errors import GATE_SHUT
+from hilum.errors import E_DENIED, E_PLUGIN, GATE_TEXTS
 from hilum.events import FINAL, RunEnded
 from hilum.messages import Text, UserMessage
 from hilum.store import spell_folder
@@ -23,8 +23,11 @@ from hilum_cli.output import (
     arguments_of,
     tokens,
 )
-from hilum_cli.progress import Progress
+from hilum_cli.progress import CallView, Progress
 from hilum_cli.totals import Totals
+
+MAX_LEFT = 10
+"""Calls that are named as not done."""
 
 
 class Record(msgspec.Struct):
@@ -215,23 +218,43 @@ def letting_run(approve: str) -> str:
     return "let calls run without being asked: --approve auto"
 
 
+def _refused_by_gates(progress: Progress) -> list[CallView]:
+    """Return the calls that a plugin refused because it is not in working order, and that were not done later."""
+    refused: dict[tuple[str, str, str], CallView] = {}
+    for view in progress.calls.values():
+        key = (view.agent, view.call.name, view.call.arguments)
+        if view.code in (E_DENIED, E_PLUGIN) and any(text in view.text for text in GATE_TEXTS):
+            refused[key] = view
+        elif view.done and not view.code:
+            refused.pop(key, None)
+    return list(refused.values())
+
+
 def without_effect(end: RunEnded, progress: Progress, approve: str) -> RunEnded:
-    """Return the end of a run in which no call could run as what it is: not complete.
+    """Return the end of a run in which no call could run, or a broken gate refused one, as what it is: not complete.
 
     Args:
         end: The end.
         progress: The run's calls.
         approve: The approval policy of the session.
     """
-    done = [view for view in progress.calls.values() if view.done]
-    shut = [view.text for view in done if GATE_SHUT in view.text]
-    if end.state == "completed" and shut and len(shut) == len(done):
+    refused = _refused_by_gates(progress)
+    if end.state == "completed" and refused:
+        done = sum(view.done for view in progress.calls.values())
+        if len(refused) == done:
+            what = "No call was run."
+        elif len(refused) == 1:
+            what = f"The call of {refused[0].call.name} was refused by a gate that is not working."
+        else:
+            what = f"{len(refused)} calls were refused by a gate that is not working."
+        why = refused[-1].text.removeprefix(f"{refused[-1].code}: ")
         return msgspec.structs.replace(
             end,
             state="partial_success",
             code="E_PLUGIN",
-            error=f"No call was run. {shut[-1].removeprefix('E_DENIED: ')}",
-            hint="hilum doctor shows which gates are closed.",
+            error=f"{what} {why}",
+            hint="`hilum doctor` shows which gates are closed; correct the plugin, or leave it out with --no-plugin.",
+            left=end.left or "; ".join(view.title() for view in refused[:MAX_LEFT]),
         )
     if end.state != "completed" or not progress.unattended or progress.effects:
         return end
