@@ -27,6 +27,7 @@ PARTS: tuple[type[msgspec.Struct], ...] = (
     output.ContextData,
     output.Layer,
     output.ToolData,
+    output.AgentAction,
 )
 
 
@@ -48,8 +49,9 @@ def summary(kind: type) -> str:
 
 def make_schema() -> str:
     """Build the JSON Schema of a line."""
-    schemas, components = msgspec.json.schema_components(output.LINES, ref_template="#/$defs/{name}")
-    kinds = {kind.__name__: kind for kind in (*output.LINES, *PARTS)}
+    described = (*output.LINES, output.AgentResult)
+    schemas, components = msgspec.json.schema_components(described, ref_template="#/$defs/{name}")
+    kinds = {kind.__name__: kind for kind in (*described, *PARTS)}
     for name, definition in components.items():
         about = descriptions(kinds[name])
         definition["description"] = summary(kinds[name])
@@ -62,7 +64,8 @@ def make_schema() -> str:
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A line that hilum run --output-format stream-json writes; json writes the last one alone",
-        "oneOf": schemas,
+        # What agents found is no line: it is described among the definitions.
+        "oneOf": [*schemas][: len(output.LINES)],
         "$defs": components,
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
@@ -108,6 +111,8 @@ def make_page(schema: dict[str, Any]) -> str:
         definition = definitions[kind.__name__]
         tag = definition["properties"]["type"]["enum"][0]
         parts.append(f"### {tag}\n\n{summary(kind)}\n\n{table(kind, definition, common)}")
+    result = output.AgentResult
+    parts.append(f"## The result of an agent\n\n{summary(result)}\n\n{table(result, definitions[result.__name__])}")
     parts.append("## Objects in them\n")
     for part in PARTS:
         parts.append(f"### {part.__name__}\n\n{summary(part)}\n\n{table(part, definitions[part.__name__])}")

@@ -26,6 +26,18 @@ async def test_sessions_are_listed_for_this_folder_or_all(cli, session):
     assert (info["id"], info["workspace"], info["state"]) == (session, str(cli.workspace), "completed")
 
 
+async def test_a_list_is_bounded_and_says_what_is_left_out(cli, session):
+    """The newest first; --limit 0 shows all."""
+    newest = (await cli("sessions", "fork", session)).out.strip()
+    done = await cli("sessions", "list", "--limit", "1")
+    _, row, rest = done.out.splitlines()
+    assert row.startswith(newest)
+    assert rest == "… and 1 older: hilum sessions list --limit 0 shows all."
+    assert len((await cli("sessions", "list", "--limit", "0")).out.splitlines()) == 3
+    assert len(json.loads((await cli("sessions", "list", "--limit", "1", "--json")).out)) == 1
+    assert (await cli("sessions", "list", "--limit", "-1")).code == 2
+
+
 async def test_a_session_is_shown_for_people_and_for_programs(cli, session):
     """By the beginning of its id."""
     text = (await cli("sessions", "show", session[:-2])).out

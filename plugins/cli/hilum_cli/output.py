@@ -159,6 +159,72 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
     error: dict[str, Any] | None
 
 
+class AgentAction(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call of an agent that ended.
+
+    Attributes:
+        tool: Name of the tool.
+        arguments: The arguments as the model wrote them, cut where they are long.
+        code: Error code; empty where it succeeded.
+        seconds: How long it ran.
+    """
+
+    tool: str
+    arguments: str
+    code: str
+    seconds: float
+
+
+class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What hilum agents run, retry and result write with --json: what an agent found. Several are a list of these.
+
+    Attributes:
+        agent_id: What hilum agents result and stop take.
+        agent: Name of its definition.
+        status: How it ended.
+        current_step: How it ended, in words.
+        progress: 0 to 1.
+        text: Its answer.
+        gathered: What it found out, where it did not complete.
+        files_made: Paths of files that it created, relative to the workspace.
+        files_changed: Paths of files that it changed.
+        files_deleted: Paths of files that it deleted.
+        actions: Its tool calls; of very many the first ones.
+        tools_used: Number of its tool calls.
+        turns: Number of its model calls.
+        seconds: How long it took.
+        usage: Tokens that it used.
+        cost: US dollars that it used, as far as prices are known.
+        error: What went wrong, with code, message and hint; null if nothing did.
+        done: Items of its todo list that are done.
+        not_done: What is not done.
+        run: Id of its run.
+        owner: Name of the agent that started it; empty for the user.
+    """
+
+    agent_id: str
+    agent: str
+    status: End
+    current_step: str
+    progress: float
+    text: str
+    gathered: str
+    files_made: list[str]
+    files_changed: list[str]
+    files_deleted: list[str]
+    actions: list[AgentAction]
+    tools_used: int
+    turns: int
+    seconds: float
+    usage: Tokens
+    cost: float
+    error: dict[str, str] | None
+    done: list[str]
+    not_done: list[str]
+    run: str
+    owner: str
+
+
 class FaultSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A failure of a plugin.
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from hilum.events import AnyEvent
     from hilum.store import SessionInfo
 
+LISTED = 20
+"""Sessions that are listed where no number is given."""
 EPILOG = """\
 A session is named by its id or by any beginning of it that fits no other.
 
@@ -93,6 +95,7 @@ def make_parser() -> Parser:
     add = command("list", _list, "list the sessions of this folder, last used first", named=False).add_argument
     add("--all", action="store_true", help="those of all folders")
     add("--workspace", "-C", default=".", metavar="DIR", help="those of another folder")
+    add("--limit", type=int, default=LISTED, metavar="N", help=f"the newest N ({LISTED} if not given); 0 for all")
     add("--json", action="store_true", help="one JSON array")
     add = command("show", _show, "show what was said and done, turn by turn").add_argument
     add("--full", action="store_true", help="unfold arguments and results of tool calls")
@@ -134,7 +137,11 @@ async def read_all(kernel: Kernel, session: str) -> list[AnyEvent]:
 
 async def _list(kernel: Kernel, options: Namespace) -> None:
     folder = "" if options.all else check_folder(options.workspace)
-    infos = await kernel.store.list(folder)
+    if options.limit < 0:
+        raise UsageError("--limit counts sessions.", code=E_BAD_ARGS, hint="Give a number, or 0 for all.")
+    found = await kernel.store.list(folder)
+    # What a session has used is in its events: those of a thousand sessions take seconds to read.
+    infos = found[: options.limit] if options.limit else found
     infos = [await _settled(kernel, info) for info in infos]
     totals = [total(await read_all(kernel, info.id)) for info in infos]
     if options.json:
@@ -144,6 +151,9 @@ async def _list(kernel: Kernel, options: Namespace) -> None:
         options.out.put(msgspec.json.encode(rows) + b"\n")
     elif infos:
         options.out.say(table(infos, totals, folder=not folder, width=_width()))
+        older = len(found) - len(infos)
+        if older:
+            options.out.say(f"… and {older:,} older: hilum sessions list --limit 0 shows all.")
     else:
         more = "" if options.all else f" of {neutral(folder)}. hilum sessions list --all shows those of other folders"
         options.out.say(f"There are no sessions{more}.")

@@ -111,7 +111,7 @@ class Guard:
             return
         self._tools = tools
         before = self.rules.mistakes
-        self.rules = rule_files.load(self._config, root, tools)
+        self.rules = rule_files.load(self._config, root, tools, self._session.kind)
         if self.rules.mistakes and self.rules.mistakes != before:
             say = "The rules have mistakes; until they are mended, nothing that changes something runs:"
             listed = "".join(f"\n  {mistake}" for mistake in self.rules.mistakes)

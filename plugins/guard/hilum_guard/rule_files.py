@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # loaded with the first rule, or the first call that is judge
 
 FILE = "permissions.toml"
 WORKSPACE = "workspace"
+SESSION = "session"
+KINDS = ("main", "shared", "headless")
 EFFECTS: tuple[Effect, ...] = ("allow", "ask", "deny")
 Stamp = tuple[object, ...]
 
@@ -66,13 +68,15 @@ def _look(path: Path) -> tuple[int, ...]:
     return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
-def load(config: Path, workspace: Path, tools: Collection[str] | None = None) -> Rules:
+def load(config: Path, workspace: Path, tools: Collection[str] | None = None, kind: str | None = None) -> Rules:
     """Read both files.
 
     Args:
         config: The user's folder of configuration.
         workspace: Root of the workspace, resolved.
         tools: The names of the session's tools; a rule that names no tool is a mistake. Unchecked without them.
+        kind: Kind of the session: rules for another kind are checked, and do not hold. Without it those of all kinds are
+            returned, for a list of them.
     """
     looked = stamp(config, workspace)
     rules: list[Rule] = []
@@ -80,14 +84,17 @@ def load(config: Path, workspace: Path, tools: Collection[str] | None = None) ->
     user = _File(user_file(config), mistakes, rules, tools)
     project = _File(project_file(workspace), mistakes, rules, tools)
     data = user.read()
-    user.lists({key: value for key, value in data.items() if key != WORKSPACE}, "", everywhere=True)
+    user.lists({key: value for key, value in data.items() if key not in (WORKSPACE, SESSION)}, "", everywhere=True)
+    user.kinds(data, kind)
     tables = data.get(WORKSPACE, {})
     if not isinstance(tables, Mapping):
         user.wrong(WORKSPACE, f'is no table; write [{WORKSPACE}."/path/of/the/folder"] and the lists below it')
         tables = {}
     for path, table in tables.items():
         user.table(path, table, workspace)
-    project.lists(project.read(), "", everywhere=False, project=True)
+    data = project.read()
+    project.lists({key: value for key, value in data.items() if key != SESSION}, "", everywhere=False, project=True)
+    project.kinds(data, kind, project=True)
     return Rules(tuple(rules), tuple(mistakes), looked)
 
 
@@ -96,6 +103,7 @@ class _File(NamedTuple):
     mistakes: list[str]
     rules: list[Rule]
     tools: Collection[str] | None = None
+    table_name: str = ""
 
     def wrong(self, place: str, what: str, found: str = "") -> None:
         """Note a mistake."""
@@ -140,13 +148,29 @@ class _File(NamedTuple):
             kept = self if here else self._replace(rules=[])
             kept.lists(table, f"{place}.", everywhere=False)
 
+    def kinds(self, data: Mapping[str, object], kind: str | None, *, project: bool = False) -> None:
+        """Take the lists for kinds of sessions: ``[session.shared]``."""
+        tables = data.get(SESSION, {})
+        if not isinstance(tables, Mapping):
+            self.wrong(SESSION, f"is no table; write [{SESSION}.shared] and the lists below it")
+            return
+        for name, table in tables.items():
+            place = f"{SESSION}.{name}"
+            if name not in KINDS:
+                self.wrong(place, f"is no kind of session; kinds are {', '.join(KINDS)}", name)
+            elif not isinstance(table, Mapping):
+                self.wrong(place, "is no table; write the lists allow, ask, deny below it", name)
+            else:
+                kept = self._replace(table_name=place, rules=self.rules if kind in (None, name) else [])
+                kept.lists(table, f"{place}.", everywhere=not project, project=project)
+
     def lists(self, data: Mapping[str, object], place: str, *, everywhere: bool, project: bool = False) -> None:
         """Take the lists of a table."""
         for key, value in data.items():
             if key not in EFFECTS:
                 from difflib import get_close_matches
 
-                near = get_close_matches(key, [*EFFECTS, WORKSPACE], n=1)
+                near = get_close_matches(key, [*EFFECTS, WORKSPACE, SESSION], n=1)
                 self.wrong(f"{place}{key}", f"is unknown; {f'did you mean {near[0]}?' if near else 'known: '}"
                            + ("" if near else ", ".join(EFFECTS)), key)  # fmt: skip
             elif project and key == "allow":
@@ -166,8 +190,9 @@ class _File(NamedTuple):
             return
         from hilum_guard.rules import parse
 
+        source = f"{self.path} [{self.table_name}]" if self.table_name else str(self.path)
         try:
-            rule = parse(text, effect, str(self.path), everywhere=everywhere)
+            rule = parse(text, effect, source, everywhere=everywhere)
         except ValueError as error:
             self.wrong(place, str(error), text.strip())
             return

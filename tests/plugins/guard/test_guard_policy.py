@@ -450,3 +450,48 @@ async def test_what_lets_a_command_run_is_told_truly(bench):
     assert verdict.outcome == "It would run.", verdict
     assert "The sandbox" not in verdict.reason
     assert "guard.unsandboxed" in verdict.source
+
+
+@pytest.mark.parametrize("source", ["user", "project"])
+@pytest.mark.parametrize(("kind", "code"), [("shared", E_DENIED), ("main", ""), ("headless", "")])
+async def test_a_rule_for_a_kind_of_session_holds_in_that_kind_only(bench, source, kind, code):
+    """``[session.shared]``, in the user's file and in a project's; what holds everywhere holds there, too."""
+    text = '[session.shared]\ndeny = ["write_file(notes/**)"]\n'
+    files = {".hilum/permissions.toml": text} if source == "project" else {}
+    kit = await bench(*PLUGINS, approve="auto", kind=kind, files=files)
+    if source == "user":
+        (kit.folder / "config" / "permissions.toml").write_text(f'deny = ["write_file(secret.txt)"]\n{text}')
+        assert (await kit.call("write_file", path="secret.txt", content="x")).code == E_DENIED
+    assert (await kit.call("write_file", path="notes/a.txt", content="x")).code == code
+    assert (await kit.call("write_file", path="b.txt", content="x")).code == ""
+
+
+async def test_a_rule_that_allows_in_one_kind_of_session_is_asked_in_another(bench, asked):
+    """Only the user may allow."""
+    text = '[session.shared]\nallow = ["write_file(notes/**)"]\n'
+    kit = await bench(*PLUGINS, approve="ask_first", kind="shared")
+    (kit.folder / "config" / "permissions.toml").write_text(text)
+    assert (await kit.call("write_file", path="notes/a.txt", content="x")).code == ""
+    kit = await bench(*PLUGINS, approve="ask_first")
+    (kit.folder / "config" / "permissions.toml").write_text(text)
+    assert await asked(kit, "write_file", path="notes/b.txt", content="x")
+    kit = await bench(*PLUGINS, kind="shared", files={".hilum/permissions.toml": text})
+    assert "only the user may allow" in (await kit.call("write_file", path="c.txt", content="x")).text
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[session.public]\ndeny = ["write_file"]\n', "kinds are main, shared, headless"),
+        ("session = 3\n", "write [session.shared]"),
+        ('[session]\nshared = ["write_file"]\n', "is no table"),
+        ('[session.headless]\ndeny = ["write_file("]\n', "session.headless.deny[1]"),
+    ],
+)
+async def test_a_mistake_in_the_rules_of_a_kind_is_reported_in_every_kind(bench, text, told):
+    """It would be found too late otherwise."""
+    kit = await bench(*PLUGINS, approve="auto", kind="shared")
+    (kit.folder / "config" / "permissions.toml").write_text(text)
+    result = await kit.call("write_file", path="a.txt", content="x")
+    assert result.code == E_DENIED
+    assert told in result.text

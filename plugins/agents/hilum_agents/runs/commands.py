@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import trio
 from hilum import Kernel, Session, UsageError, open_kernel, open_standard_session
@@ -105,6 +105,12 @@ async def _run(argv: list[str], desk: Desk) -> int:
     parser.add_argument(
         "--approve", choices=("auto", "readonly"), default=None, help="let calls that are asked for run, or refuse them"
     )
+    parser.add_argument(
+        "--kind",
+        default="",
+        choices=("main", "shared", "headless"),
+        help="kind of the session, which rules may name: shared where others read along; headless asks nobody",
+    )
     parser.add_argument("--plugin", action="append", default=[], metavar="FILE", help="load a plugin from a file, too")
     parser.add_argument("--no-plugin", action="append", default=[], metavar="NAME", help="leave a plugin out")
     options = parse(parser, argv, desk)
@@ -113,6 +119,8 @@ async def _run(argv: list[str], desk: Desk) -> int:
     if (half := _here(desk)) is not None:
         if options.model:
             raise UsageError("In a session its model is taken.", hint="An agent's file can name another.")
+        if options.kind:
+            raise UsageError("A session keeps its kind.", hint="Leave out --kind.")
         for name, identity in await _begin(half, wanted, options.timeout):
             desk.say(f"{name} was started as {identity}: {half.status(identity)['current_step']}")
         return 0
@@ -120,7 +128,8 @@ async def _run(argv: list[str], desk: Desk) -> int:
         await desk.entry(name)  # what is wrong with a name is told before what is wrong with the model
     opened = open_standard_session(
         desk.workspace,
-        kind=_kind(desk),
+        kind=options.kind,
+        attended=desk.asks,
         model=options.model,
         approve=options.approve,
         extra_plugins=[Path(path) for path in options.plugin],
@@ -150,10 +159,6 @@ async def _last(half: Runs, identity: str) -> dict[str, Any]:
             return result
 
 
-def _kind(desk: Desk) -> Literal["main", "headless"]:
-    return "main" if desk.asks else "headless"
-
-
 async def _retry(argv: list[str], desk: Desk) -> int:
     parser = make_parser(desk, "retry")
     parser.add_argument("id", metavar="ID")
@@ -163,7 +168,7 @@ async def _retry(argv: list[str], desk: Desk) -> int:
         return 0
     async with _kernel(desk) as kernel:
         where, identity, _ = await _find(kernel, desk, options.id)
-    opened = open_standard_session(desk.workspace, resume=where, kind=_kind(desk), needs_model=False)
+    opened = open_standard_session(desk.workspace, resume=where, attended=desk.asks, needs_model=False)
     async with _frozen(opened) as session:
         await session.kernel.router.default()
         half, after = _half(session), session.journal.last

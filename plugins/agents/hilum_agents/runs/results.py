@@ -51,12 +51,14 @@ def build(session: Session, entry: Entry, ended: RunEnded, watch: Watch, status:
     if status != "completed" and not left:
         left = [ended.error or SAID[status]]
     error = {"code": ended.code, "message": ended.error, "hint": ended.hint} if ended.error or ended.code else None
+    # Every field is written, also those that have their default: programs read this.
+    usage = msgspec.structs.asdict(ended.usage) | {"total": ended.usage.total}
     return {
         "agent_id": entry.id, "agent": entry.agent, "status": status, "current_step": SAID[status],
         "progress": 1.0 if status == "completed" else max(entry.progress, watch.progress),
         "text": ended.text or watch.seen or ended.commentary, "gathered": _gathered(session, entry, ended),
         **files, "actions": watch.actions, "tools_used": watch.tools,
-        "turns": ended.turns, "seconds": round(ended.seconds, 3), "usage": msgspec.to_builtins(ended.usage),
+        "turns": ended.turns, "seconds": round(ended.seconds, 3), "usage": usage,
         "cost": watch.cost, "error": error, "done": done, "not_done": left, "run": entry.run, "owner": entry.owner,
     }  # fmt: skip
 
