@@ -113,7 +113,9 @@ async def _show(names: list[str], options: _Options) -> list[dict[str, Any]]:
     """Open a kernel and a session in memory, to see tools and faults as well."""
     usable, left_out = await trio.to_thread.run_sync(_project_files, options.workspace)
     wanted = {normal(name) for name in names}
-    own = {normal(Path(path).stem) for path in (*usable, *options.files)} | {normal(row["name"]) for row in left_out}
+    own = {normal(Path(path).stem) for path in [*usable, *map(str, options.files)]} | {
+        normal(row["name"]) for row in left_out
+    }
     installed = [name for name in names if normal(name) not in own]
     if names:
         usable = [path for path in usable if normal(Path(path).stem) in wanted]

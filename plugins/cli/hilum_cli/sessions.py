@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from hilum import StoreError, UsageError
 from hilum.errors import E_BAD_ARGS
 from hilum_commandline import Parser
-from hilum_guard import Redactor
 
 from hilum_cli import exits
 from hilum_cli.options import check_folder, check_text, run_command
@@ -255,6 +254,8 @@ async def _delete(kernel: Kernel, options: Namespace) -> int:
 
 async def _export(kernel: Kernel, options: Namespace) -> None:
     info = await kernel.store.info(options.session)
+    from hilum_guard import Redactor  # heavy, and only an export needs it
+
     data = _exported(info, await read_all(kernel, info.id), options.format)
     # An export leaves this machine: prompts, model text and arguments may hold keys, which the log keeps as they were.
     data = Redactor()(data.decode(errors="surrogateescape"), guess=False).encode(errors="surrogateescape")
