@@ -2,7 +2,9 @@
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,20 +29,35 @@ _PRIVATE_SUFFIXES = ("_API_KEY", "_BASE_URL", "_TOKEN")
 _PRIVATE_PREFIXES = ("HILUM_", "XDG_", "GIT_", "OTEL_")
 
 
+@pytest.fixture(scope="session")
+def homes() -> Iterator[Path]:
+    """Create the folder for the home folders of tests.
+
+    It is below the user's cache folder: the temporary folder is not like a home folder, because sandboxes replace it and
+    rules allow more there.
+    """
+    cache = Path.home() / ".cache"
+    cache.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="hilum-tests-", dir=cache, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
 @pytest.fixture(autouse=True)
-def isolated_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def isolated_environment(homes: Path) -> Iterator[None]:
     """Keep each test apart from the user's home folder, settings and keys, and from the variables that other tests set."""
     before = dict(os.environ)
-    home = Path(before.get("HOME") or Path.home())
+    home = Path.home()
     for name in before:
         if name.startswith(_PRIVATE_PREFIXES) or name.endswith(_PRIVATE_SUFFIXES):
             del os.environ[name]
     for name, folder in _CACHES.items():
         os.environ.setdefault(name, str(home / folder))
-    os.environ["HOME"] = str(tmp_path_factory.mktemp("home"))
+    own = tempfile.mkdtemp(dir=homes)
+    os.environ["HOME"] = own
     yield
     os.environ.clear()
     os.environ.update(before)
+    shutil.rmtree(own, ignore_errors=True)
 
 
 @pytest.fixture
