@@ -173,12 +173,8 @@ class Session:
             if (state := agent.conversation.state) != before:
                 events.append(ev.StateChanged(seq=seq + 1, at=event.at, state=state, previous=before, **whose))
         shown = None
-        if (
-            isinstance(original, ev.ApprovalAsked)
-            and isinstance(event, ev.ApprovalAsked)
-            and original.call != event.call
-        ):
-            shown = [msgspec.structs.replace(event, call=original.call), *events[1:]]
+        if isinstance(original, ev.ApprovalAsked) and original is not written:
+            shown = [msgspec.structs.replace(original, seq=seq, at=event.at, **whose), *events[1:]]
         self.journal.append(events, shown)
         if isinstance(event, ev.ModelAnswered | ev.ModelFailed | ev.RunEnded):
             self.journal.drop(event.agent)
@@ -537,13 +533,24 @@ class Session:
 
 
 def _keep_written(event: ev.Event, agent: Agent) -> None:
-    """Keep the calls that are withheld from the log as their model wrote them: they run like that."""
-    if not isinstance(event, ev.ModelAnswered):
-        return
-    for call in event.message.calls:
-        state = agent.run.calls[call.id]
-        if state.withheld:
-            state.written = call
+    """Keep what the log does not have and this process needs.
+
+    Calls run as their model wrote them. A lasting yes holds for the scope that the user saw; a resumed session asks again.
+    """
+    if isinstance(event, ev.ModelAnswered):
+        for call in event.message.calls:
+            state = agent.run.calls[call.id]
+            if state.withheld:
+                state.written = call
+    elif isinstance(event, ev.ApprovalAsked):
+        agent.run.calls[event.call.id].scope = event.scope
+    elif isinstance(event, ev.ApprovalAnswered) and event.accepted and event.remember != "once":
+        scopes = {
+            state.scope
+            for state in agent.run.calls.values()
+            if state.asked and state.asked.id == event.id and state.scope
+        }
+        agent.conversation.grants |= scopes
 
 
 _READ = ToolFilter(allow=("read",))

@@ -28,11 +28,13 @@ class CallState(msgspec.Struct):
         call: The call as it is in the log and in the conversation.
         withheld: Whether its arguments held a secret, which is replaced there.
         written: The call as the model wrote it, where it was withheld. A process that reads the log does not have it.
+        scope: What a lasting yes would hold for, as the user was asked last. The log has it without secrets.
     """
 
     call: ToolCall
     withheld: bool = False
     written: ToolCall | None = None
+    scope: str = ""
     asked: ev.ApprovalAsked | None = None
     answered: ev.ApprovalAnswered | None = None
     started: ev.CallStarted | None = None
