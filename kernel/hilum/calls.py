@@ -7,7 +7,7 @@ checked, logged.
 from __future__ import annotations
 
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +17,7 @@ from hilum_signature import nesting
 
 from hilum.arguments import CUT_OFF, MAX_DEPTH, NO_TOOL
 from hilum.bounds import BoundCall, is_interrupt
-from hilum.errors import RESULT_WITHHELD, NeedsUser, ToolDenied, ToolError, unknown
+from hilum.errors import RESULT_WITHHELD, NeedsUser, PluginError, ToolDenied, ToolError, unknown
 from hilum.events import CallDone, CallStarted, UserNeeded
 from hilum.late import PAIR, unwrap, wrap
 from hilum.messages import Image, Text, ToolCall, ToolResult, writable
@@ -65,8 +65,10 @@ def _claims(agent: Agent, state: CallState) -> tuple[Claims, ToolError | None]:
 
     A call that will be refused touches nothing.
     """
+    if state.lost:
+        return Claims(), None
     try:
-        return _prepare(agent, state.call).claims, None
+        return _prepare(agent, state.to_run).claims, None
     except ToolError as error:
         return Claims(), error if error.code == "E_PLUGIN" else None
 
@@ -78,12 +80,12 @@ def end_calls(agent: Agent, code: str, text: str) -> None:
 
 
 async def _one(agent: Agent, state: CallState, place: Place, fault: ToolError | None = None) -> None:
-    call = state.call
+    call = state.to_run
     try:
         await place.wait()
         try:
             if not call.problem:
-                call = unwrap(state.call)
+                call = unwrap(call)
             if fault is not None:
                 raise fault
             output = await _execute(agent, state, place)
@@ -95,7 +97,10 @@ async def _one(agent: Agent, state: CallState, place: Place, fault: ToolError | 
         if state.began is not None and (reason := agent.session.hooks.refusal("check_result")):
             result = _failure(state.call, "E_PLUGIN", f"{RESULT_WITHHELD}. {reason}")
         result = await _checked(agent, call, result)
-        agent.emit(CallDone(result=result, seconds=_seconds(state)))
+        done = CallDone(result=result, seconds=_seconds(state))
+        with suppress(PluginError):  # then the text is withheld
+            await agent.session.redaction.prepare(done)
+        agent.emit(done)
     finally:
         place.end()
 
@@ -124,9 +129,14 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
     if state.started and state.started.effect == "once":
         cut_off = "The call was cut off by a crash and may or may not have had its effect."
         raise ToolError(cut_off, code="E_INTERRUPTED", hint="Look at what is there before you repeat it.")
+    if state.lost:
+        unknown_now = (
+            "The call was cut off. Its arguments held a secret, which is not stored, so it cannot be carried out."
+        )
+        raise ToolError(unknown_now, code="E_INTERRUPTED", hint="Ask the user for what is missing, or do without it.")
     refusal = agent.conversation.failures.refusal(state.call)
     try:
-        prepared = _prepare(agent, state.call)
+        prepared = _prepare(agent, state.to_run)
     except ToolError as error:
         if refusal and error.code == "E_BAD_ARGS":
             raise ToolError(f"{refusal} {error.message}", code="E_REPEATED", hint=ADVICE) from None
@@ -153,11 +163,11 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
             raise ToolDenied(reason)
         seq = agent.emit(
             CallStarted(
-                call=wrap(state.call, prepared.call) if judged.rewritten_by else state.call,
+                call=wrap(state.to_run, prepared.call) if judged.rewritten_by else state.to_run,
                 risk=tool.risk,
                 effect=tool.effect,
                 plugin=tool.plugin,
-                original=state.call.arguments if judged.rewritten_by else None,
+                original=state.to_run.arguments if judged.rewritten_by else None,
                 rewritten_by=judged.rewritten_by,
                 paths=shown_paths(prepared.claims, session.workspace),
                 aim=prepared.aim,

@@ -69,11 +69,12 @@ class PromptQueued(Event, frozen=True):
     """A prompt arrived while the agent was busy; it runs next.
 
     ``piped`` says that another program wrote the text, and not the user: it is worked on as a prompt, and what it says is
-    nothing that the user said.
+    nothing that the user said. ``redacted`` are the names of the secrets that were replaced in it.
     """
 
     text: str
     piped: bool = False
+    redacted: tuple[str, ...] = ()
 
 
 class RunStarted(Event, frozen=True):
@@ -160,9 +161,15 @@ class ModelFailed(Event, frozen=True):
 
 
 class ModelAnswered(Event, frozen=True):
-    """Phase event: a whole answer arrived. ``first`` and ``seconds`` are times since the request went out."""
+    """Phase event: a whole answer arrived. ``first`` and ``seconds`` are times since the request went out.
+
+    ``redacted`` are the names of the secrets that were replaced in it. ``withheld`` are the ids of the calls whose arguments
+    held one: what the model wrote, and what runs, is known only to the process that got the answer.
+    """
 
     message: AssistantMessage
+    redacted: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
     usage: Usage = Usage()
     first: float = 0.0
     seconds: float = 0.0

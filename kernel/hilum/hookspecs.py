@@ -8,13 +8,14 @@ module before instance, ``trylast``. Shapes:
 - ``gather``: all at once; answers in plugin order; ``None`` is left out.
 - ``first``: one after another until one gives something other than ``None``.
 - ``pipe``: each gets the value the one before gave; ``None`` leaves it as it is.
+- ``filter``: a ``pipe`` of plain ``def``, which may be called in a thread and must not touch the session.
 - ``gate``: all are asked; the strictest answer wins; a failure or a missed deadline counts as the strictest.
 - ``supervised``: a lifespan: what is yielded is the plugin's instance, the rest runs when it closes.
 
-Implementations of shape ``gate`` and ``pipe`` are gates. Those of an instance must be declared in the plugin's module:
-``gates = ("on_tool_call",)``. While a plugin with gates is not in full working order, no call and no process runs.
+Implementations of shape ``gate``, ``pipe`` and ``filter`` are gates. Those of an instance must be declared in the plugin's
+module: ``gates = ("on_tool_call",)``. While a plugin with gates is not in full working order, no call and no process runs.
 
-Except for ``collect``, an implementation may be ``def`` (runs inline, must not block) or ``async def``.
+Except for ``collect`` and ``filter``, an implementation may be ``def`` (runs inline, must not block) or ``async def``.
 """
 
 from __future__ import annotations
@@ -189,6 +190,21 @@ async def trim_context(agent: Agent, messages: Sequence[Message], sizes: Sequenc
 
     Asked when it does not fit its model's window, or when somebody asks for it (``agent.conversation.trim_asked``).
     ``sizes`` are the tokens of each message, as far as known.
+    """
+
+
+@hookspec(shape="filter", deadline=30.0, fault="texts withheld", gives=str, many=True)
+def redact_texts(texts: Sequence[str], origin: str) -> Sequence[str] | None:
+    """Replace secrets in texts before they are logged: by ``[REDACTED:NAME]``, where the name says what it was.
+
+    Asked once for all new texts of an event. Give as many texts, in the same order. The same text must always give the same
+    result, and a result that is given again must stay as it is.
+
+    ``origin`` is ``prompt`` for what the user says, ``model`` for the text and reasoning of a model and the prompts that it
+    writes for other agents, ``arguments`` for those of its calls, ``result`` for what tools gave, after ``check_result`` has
+    seen it with the call, and ``other``.
+
+    Large texts come in a thread. While an implementation fails, texts are withheld: prompts are refused, and runs end.
     """
 
 

@@ -65,8 +65,12 @@ class Journal:
         """Sequence number of the last event."""
         return self._log.last
 
-    def append(self, events: Sequence[AnyEvent]) -> None:
+    def append(self, events: Sequence[AnyEvent], shown: Sequence[AnyEvent] | None = None) -> None:
         """Write events in one transaction, then show them.
+
+        Args:
+            events: What is written.
+            shown: What is shown to those who read along, where that differs.
 
         Raises:
             StoreError: They could not be written; from now on nothing can.
@@ -75,7 +79,7 @@ class Journal:
             raise self.broken
         try:
             self._log.append(events)
-            self._recent.extend(events)
+            self._recent.extend(events if shown is None else shown)
         except StoreError as error:
             self.broken = error
             raise

@@ -192,7 +192,9 @@ async def _begin(agent: Agent) -> None:
     blocks = fit((block for each in found for block in each), request.budget)
     parts = [Text(render(block), f"context:{block.type}") for block in blocks]
     message = UserMessage((Text(text), *parts))
-    session.emit(RunStarted(text=text, message=message, model=model, mode=agent.mode.name), agent, identity)
+    started = RunStarted(text=text, message=message, model=model, mode=agent.mode.name)
+    await session.redaction.prepare(started, by_model=bool(agent.parent))
+    session.emit(started, agent, identity)
 
 
 async def _seal(agent: Agent) -> None:
@@ -291,7 +293,9 @@ async def _compact(agent: Agent, name: str) -> bool:
     if not trim.upto and not trim.thinned and quoted is None:
         return False
     summary = trim.summary if trim.upto else ""
-    agent.emit(Trimmed(upto=trim.upto, summary=summary, thinned=trim.thinned, before=used, cause=cause, request=quoted))
+    trimmed = Trimmed(upto=trim.upto, summary=summary, thinned=trim.thinned, before=used, cause=cause, request=quoted)
+    await agent.session.redaction.prepare(trimmed)
+    agent.emit(trimmed)
     return True
 
 
@@ -359,7 +363,9 @@ async def _round(agent: Agent) -> None:
     if run.turn == turns - 1 and turns > 1:
         notes.append("One turn is left. Call no more tools: say what is done and what is left to do.")
     ended = await round_end(agent, notes)
-    agent.emit(msgspec.structs.replace(ended, shortened=_shortened(agent)))
+    ended = msgspec.structs.replace(ended, shortened=_shortened(agent))
+    await agent.session.redaction.prepare(ended)
+    agent.emit(ended)
 
 
 def _shortened(agent: Agent) -> dict[str, str]:

@@ -110,6 +110,9 @@ async def layers(agent: Agent) -> list[Layer]:
         found += agent.good_layers.get(plugin, ())
     # A layer may quote a file or a server: no more than any other data can it hold a note.
     found = [msgspec.structs.replace(layer, text=escape_notes(layer.text)) for layer in found]
+    # Here and not only when they are logged: they are compared with those that were sealed.
+    texts = await agent.session.redaction.texts([layer.text for layer in found])
+    found = [msgspec.structs.replace(layer, text=text) for layer, text in zip(found, texts, strict=True)]
     return sorted(found, key=lambda layer: layer.rank)
 
 
@@ -145,7 +148,9 @@ async def seal(agent: Agent, cause: Literal["run", "trim", "mode", "model"], mod
     mode = agent.mode.name
     if cause == "run" and old.model:
         cause = "model" if old.model != model else "mode" if old.mode != mode else "run"
-    return LayersSealed(layers=built, tools=tools, cause=cause, mode=mode, model=model, changed=changed)
+    sealed = LayersSealed(layers=built, tools=tools, cause=cause, mode=mode, model=model, changed=changed)
+    await agent.session.redaction.prepare(sealed)
+    return sealed
 
 
 def _named(layers: Iterable[Layer], tools: Iterable[ToolSpec]) -> dict[str, object]:

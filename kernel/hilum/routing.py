@@ -164,6 +164,7 @@ async def attempt(agent: Agent) -> ModelFailed | None:
         The failure as logged, ``None`` when the model answered.
     """
     run, router = agent.run, agent.session.kernel.router
+    agent.session.redaction.check()  # the answer would be withheld
     name, number, began = router.current(agent), run.attempt + 1, trio.current_time()
     try:
         model = router.model(name)
@@ -179,7 +180,9 @@ async def attempt(agent: Agent) -> ModelFailed | None:
     if usage.cost is None and model.info.price is not None:
         usage = msgspec.structs.replace(usage, cost=model.info.price.cost(usage))
     message, seconds = _tidy(done.message, name), trio.current_time() - began
-    agent.emit(ModelAnswered(message=message, usage=usage, first=first, seconds=seconds))
+    answered = ModelAnswered(message=message, usage=usage, first=first, seconds=seconds)
+    await agent.session.redaction.prepare(answered)
+    agent.emit(answered)
     return None
 
 

@@ -24,6 +24,7 @@ from hilum.journal import Journal, Reader
 from hilum.loop import drive, give_up, trim_at_rest
 from hilum.messages import Message, writable
 from hilum.processes import Command, Processes
+from hilum.redaction import Redaction, notice
 from hilum.repetition import may_have_changed
 from hilum.settings import KernelSettings, Settings, use_environment
 from hilum.store import Log, SessionInfo, spell_folder
@@ -115,6 +116,7 @@ class Session:
         journal: Its event log and who reads it.
         halves: The plugins' halves.
         hooks: The hooks of its plugins.
+        redaction: What takes secrets out of events before they are written.
         underway: Calls that run, files that are written, approvals that wait.
     """
 
@@ -129,6 +131,7 @@ class Session:
         self.discarded = False
         self.began_at = self.journal.last
         self.hooks = self.halves.hooks
+        self.redaction = Redaction(self.hooks)
         self.processes = Processes(kernel.warden, self._wrap, str(root), kernel.environ)
         self.modes: dict[str, Mode] = {"agent": Mode("agent")}
         self.model, self.approve, self._mode = self.options.model, self.options.approve, self.options.mode
@@ -142,25 +145,37 @@ class Session:
     def emit(self, event: ev.Event, agent: Agent | None = None, run: str = "") -> int:
         """Write an event to the log, fold it, show it to readers. When this returns it is durable.
 
+        Secrets in it are replaced first. What is folded is what is written, so that a resumed session sends the model the
+        same requests. The question of an approval is shown as it is: the user must see what would run.
+
         Returns:
             Its sequence number.
 
         Raises:
             StoreError: It could not be written; the session takes no more events.
         """
+        by_model = agent is not None and bool(agent.parent)
+        written = self.redaction.event(
+            event, by_model=by_model
+        )  # a failure in it is an event of its own, which comes first
         seq, whose = self.journal.last + 1, dict[str, Any]()
         if agent is not None:
             now = agent.conversation.run
             whose = {"agent": agent.name, "run": run or (now.id if now else "")}
-        event = msgspec.structs.replace(event, seq=seq, at=time.time(), **whose)
+        original = event
+        event = msgspec.structs.replace(written, seq=seq, at=time.time(), **whose)
         events = [event]
         if agent is not None:
             ev.encode(event)  # what cannot be written must not be folded either
             before = agent.conversation.state
             self._fold(event, agent)
+            _keep_written(original, agent)
             if (state := agent.conversation.state) != before:
                 events.append(ev.StateChanged(seq=seq + 1, at=event.at, state=state, previous=before, **whose))
-        self.journal.append(events)
+        shown = None
+        if isinstance(original, ev.ApprovalAsked) and original is not written:
+            shown = [msgspec.structs.replace(original, seq=seq, at=event.at, **whose), *events[1:]]
+        self.journal.append(events, shown)
         if isinstance(event, ev.ModelAnswered | ev.ModelFailed | ev.RunEnded):
             self.journal.drop(event.agent)
         elif isinstance(event, ev.CallDone):
@@ -213,6 +228,7 @@ class Session:
 
         Raises:
             UsageError: There is no such agent or model.
+            PluginError: A plugin that takes secrets out of texts is not in working order.
         """
         if self.journal.broken is not None:
             raise self.journal.broken
@@ -228,11 +244,15 @@ class Session:
             raise unknown("agent", agent, self.agents)
         actor = self.agents[agent]
         await self.kernel.router.ready(actor)
+        queued = await self.redaction.prompt(text, by_model=bool(actor.parent))
         if actor.conversation.phase != "idle" and agent not in self._working:
             give_up(actor, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
         identity = os.urandom(6).hex()
         run = self.runs[identity] = Run(identity, agent, self, state or {}, after=self.journal.last)
-        self.emit(ev.PromptQueued(text=text, piped=piped), actor, identity)
+        self.emit(msgspec.structs.replace(queued, piped=piped), actor, identity)
+        if queued.redacted and not actor.parent:
+            say = notice(queued.redacted)
+            self.note("redaction.prompt", say=say, names=list(queued.redacted))
         self._start(actor)
         return run
 
@@ -485,6 +505,7 @@ class Session:
             where = spell_folder(self.workspace.root)
             self.emit(ev.SessionOpened(session=self.id, workspace=where, kind=self.kind, version=__version__))
         await self.halves.open()
+        self.redaction.opened = True
         for event in events:
             self._replay(event)
         if "main" not in self.agents:
@@ -494,6 +515,8 @@ class Session:
         if isinstance(event, ev.AgentStarted):
             profile = msgspec.convert(event.profile, Profile)
             self.agents[event.agent] = Agent(event.agent, self, profile, event.parent)
+        if isinstance(event, ev.PromptQueued | ev.ModelAnswered):
+            self.redaction.names.update(event.redacted)
         if isinstance(event, ev.SessionChanged):
             self._change(event)
         elif event.agent in self.agents:
@@ -507,6 +530,27 @@ class Session:
         """Close the halves in reverse order, then the log; readers end."""
         await self.halves.close()
         await self.journal.close()
+
+
+def _keep_written(event: ev.Event, agent: Agent) -> None:
+    """Keep what the log does not have and this process needs.
+
+    Calls run as their model wrote them. A lasting yes holds for the scope that the user saw; a resumed session asks again.
+    """
+    if isinstance(event, ev.ModelAnswered):
+        for call in event.message.calls:
+            state = agent.run.calls[call.id]
+            if state.withheld:
+                state.written = call
+    elif isinstance(event, ev.ApprovalAsked):
+        agent.run.calls[event.call.id].scope = event.scope
+    elif isinstance(event, ev.ApprovalAnswered) and event.accepted and event.remember != "once":
+        scopes = {
+            state.scope
+            for state in agent.run.calls.values()
+            if state.asked and state.asked.id == event.id and state.scope
+        }
+        agent.conversation.grants |= scopes
 
 
 _READ = ToolFilter(allow=("read",))

@@ -22,14 +22,34 @@ Phase = Literal["idle", "seal", "think", "call", "round", "check"]
 
 
 class CallState(msgspec.Struct):
-    """How far one call has come."""
+    """How far one call has come.
+
+    Attributes:
+        call: The call as it is in the log and in the conversation.
+        withheld: Whether its arguments held a secret, which is replaced there.
+        written: The call as the model wrote it, where it was withheld. A process that reads the log does not have it.
+        scope: What a lasting yes would hold for, as the user was asked last. The log has it without secrets.
+    """
 
     call: ToolCall
+    withheld: bool = False
+    written: ToolCall | None = None
+    scope: str = ""
     asked: ev.ApprovalAsked | None = None
     answered: ev.ApprovalAnswered | None = None
     started: ev.CallStarted | None = None
     done: ev.CallDone | None = None
     began: float | None = None
+
+    @property
+    def to_run(self) -> ToolCall:
+        """The call that is judged and runs: as the model wrote it."""
+        return self.written or self.call
+
+    @property
+    def lost(self) -> bool:
+        """Whether nobody knows any more what the model wrote."""
+        return self.withheld and self.written is None
 
 
 class FinishedCall(msgspec.Struct, frozen=True):
@@ -250,7 +270,7 @@ class Conversation(msgspec.Struct, eq=False):
         run.answer = join_answer(run.answer, text) if run.cut else text or run.answer
         run.cut = event.message.stop == "length" and not event.message.calls
         run.first_failure = ""
-        run.calls = {call.id: CallState(call) for call in event.message.calls}
+        run.calls = {call.id: CallState(call, call.id in event.withheld) for call in event.message.calls}
         self.messages.append(event.message)
         self.phase = "call" if run.calls else "check"
 

@@ -84,12 +84,12 @@ async def play(kit, hook):
     return ends
 
 
-# An async implementation of a collect hook does not even load.
+# An async implementation of a collect hook does not even load. While a filter fails, no prompt is taken: test_redaction.py.
 CASES = [
     (hook, kind)
     for hook in HOOKS
     for kind in ("raises", "hangs", "nonsense")
-    if HOOKS[hook].shape != "collect" or kind != "hangs"
+    if HOOKS[hook].shape != "filter" and (HOOKS[hook].shape != "collect" or kind != "hangs")
 ]
 
 

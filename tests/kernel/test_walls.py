@@ -23,7 +23,7 @@ FLOORS = [
     ["context", "workspace", "processes", "tools", "models", "store", "repetition"],
     ["compaction"],
     ["state", "order"],
-    ["agents", "settings", "late", "journal", "underway"],
+    ["agents", "settings", "late", "journal", "underway", "redaction"],
     ["hookspecs"],
     ["plugin_objects"],
     ["plugins"],

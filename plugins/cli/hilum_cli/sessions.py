@@ -257,7 +257,7 @@ async def _export(kernel: Kernel, options: Namespace) -> None:
     from hilum_guard import Redactor  # heavy, and only an export needs it
 
     data = _exported(info, await read_all(kernel, info.id), options.format)
-    # An export leaves this machine: prompts, model text and arguments may hold keys, which the log keeps as they were.
+    # An export leaves this machine. Logs of earlier versions, and of sessions without the guard, may hold keys.
     data = Redactor()(data.decode(errors="surrogateescape"), guess=False).encode(errors="surrogateescape")
     if not options.output:
         options.out.put(data)

@@ -44,7 +44,7 @@ __all__ = [
 ]  # fmt: skip
 
 # What the instance of a session implements: without it no call runs.
-gates = ("check_result", "on_tool_call", "wrap_process")
+gates = ("check_result", "on_tool_call", "redact_texts", "wrap_process")
 # Where what is public stands: module and name there.
 _HOMES = {
     "CommandVerdict": "commands", "SimpleCommand": "commands", "judge_command": "commands",

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from hilum_guard.held_rules import DeniedPaths
 
 
+# Texts of results that are remembered as clean.
+MAX_CLEAN = 256
 SECRET_ADDRESS = "a secret in an address"
 
 
@@ -81,6 +83,8 @@ class Guard:
         self._offered: dict[tuple[str, str], bool] = {}
         self._asked: dict[str, ApprovalAsked] = {}
         self._redacted: set[str] = set()
+        # Texts of results as they were cleaned last, which come again as those of events.
+        self._clean: dict[str, None] = {}
         self._read, self._wanted = 0, trio.Event()
         self.keeper = Keeper(session, box)
         self._executed: dict[str, Callable[[], Iterable[str]]] = {}
@@ -245,16 +249,32 @@ class Guard:
         return enforced.files and enforced.protected
 
     def _placeholder(self, call: Call) -> str:
-        """Say why a write would destroy a secret: its text has the placeholder that stood for one in what was read."""
-        known = call.changes and self._redacted.intersection(call.case.paths)
-        if known and PLACEHOLDER.search(msgspec.json.encode(call.case.arguments).decode()):
+        """Return why a call must not run that has the placeholder of a secret in it, empty if it may.
+
+        A write would destroy the secret that the placeholder stood for in what was read, or put the placeholder where the
+        secret of a prompt belongs; and a command would use it as if it were the secret.
+        """
+        if not call.changes and call.case.command is None:
+            return ""
+        found = set(PLACEHOLDER.findall(msgspec.json.encode(call.case.arguments).decode()))
+        if call.changes and found and self._redacted.intersection(call.case.paths):
             return "The text has [REDACTED:…] in it, which stands for a secret in this file. Edit around it."
+        stood_for = sorted(found & {f"[REDACTED:{name}]" for name in self._session.redaction.names})
+        if stood_for:
+            return (
+                f"{stood_for[0]} stands for a secret that you do not have. Leave its place empty or read it from the "
+                "environment, and ask the user to put it there."
+            )
         return ""
 
     @hookimpl(tryfirst=True)
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Judge a call."""
         verdict, source = await self.judge(tool, call.arguments)
+        run = agent.conversation.run
+        state = run.calls.get(call.id) if run else None
+        if state is not None and state.withheld and (path := _path_of(call)):
+            self._remember(path)  # the model sees a placeholder for what it writes there
         if verdict is not None and verdict.kind == "ask" and source == "protected file":
             self.keeper.expect(agent, call, tool)
         if verdict is not None and verdict.kind == "ask" and verdict.scope:
@@ -287,8 +307,11 @@ class Guard:
             nonlocal found
             cleaned = self._redactor(text, guess=guess, settings=settings)
             found |= cleaned != text
+            self._clean[cleaned] = None
             return cleaned
 
+        while len(self._clean) > MAX_CLEAN:
+            del self._clean[next(iter(self._clean))]
         parts = tuple(Text(clean(part.text), part.source) if isinstance(part, Text) else part for part in result.parts)
         data = _cleaned(result.data, clean)
         if not found:
@@ -296,6 +319,18 @@ class Guard:
         if path:
             self._remember(path)
         return msgspec.structs.replace(result, parts=parts, data=data)
+
+    @hookimpl(trylast=True)
+    def redact_texts(self, texts: Sequence[str], origin: str) -> list[str] | None:
+        """Replace secrets in texts before they are logged. May be called from a thread.
+
+        Values that are only called a secret count in prompts alone: what a model writes is mostly code and examples, and the
+        secrets that it could repeat were replaced when it read them.
+        """
+        if origin == "prompt" and not self._settings.redact_prompts:
+            return None
+        known = self._clean if origin == "result" else {}
+        return [text if text in known else self._redactor(text, guess=origin == "prompt") for text in texts]
 
     def redact(self, text: str, path: str = "") -> str:
         """Replace secrets in a text that gets to a model by another way than a tool's result. May be called from a thread.

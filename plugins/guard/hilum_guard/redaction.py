@@ -19,6 +19,27 @@ _SHORTEST = 8
 
 # Where a word begins; an escape of JSON or of a terminal may stand before it, whose last letter is none of the word's.
 _B = r"(?:(?<![A-Za-z0-9_])|(?<=\\[bfnrt])|(?<=\\u[0-9a-fA-F]{4})|(?<=[0-9]m))"
+
+
+def _at_word(pattern: str) -> str:
+    r"""Return a pattern that matches only where a word begins.
+
+    What it begins with stands first and the check behind it: the engine finds letters ten times as fast as it tries ``_B`` at
+    every character.
+    """
+    start = re.match(r"(?:\[[A-Z]+\])?[A-Za-z0-9_-]*(?![*+?{])", pattern)
+    first = start.group() if start else ""
+    if not first:
+        return rf"{_B}(?:{pattern})"
+    behind = (
+        rf"(?<![A-Za-z0-9_]{first})",
+        rf"(?<=\\[bfnrt]{first})",
+        rf"(?<=\\u[0-9a-fA-F]{{4}}{first})",
+        rf"(?<=[0-9]m{first})",
+    )
+    return rf"{first}(?:{'|'.join(behind)}){pattern[len(first) :]}"
+
+
 # Keys that their beginning gives away, by the vendors' own documentation and the patterns of published secret scanners.
 _VENDORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("TELEGRAM_TOKEN", (":AA",), r"\d{8,10}:AA[A-Za-z0-9_-]{32,35}(?![A-Za-z0-9_-])"),
@@ -78,7 +99,7 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("GOOGLE_TOKEN", ("ya29.",), rf"{_B}ya29\.[\w.-]{{20,}}"),
     ("PACKAGE_TOKEN", ("npm_", "pypi-"), r"npm_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}"),
     ("STRIPE_KEY", ("k_live_", "k_test_"), r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
-    *((name, words, rf"{_B}(?:{pattern})") for name, words, pattern in _VENDORS),
+    *((name, words, _at_word(pattern)) for name, words, pattern in _VENDORS),
     # Forty characters are also a hash in base64, so the name has to be near.
     ("AWS_SECRET", ("ecret", "ECRET"),
      r"(?i)(?P<keep>(?:aws|amazon|secret_?access)[a-z0-9_. -]{0,30}[\\\"']{0,2}\s{0,3}(?:[:=]|=>|:=)\s{0,3}[\\\"']{0,2})"

@@ -35,6 +35,11 @@ class GuardSettings:
         project=False,
         help="Environment variables that processes get though they look like secrets; * stands for any text.",
     )
+    redact_prompts: bool = setting(
+        default=True,
+        project=False,
+        help="Replace secrets in prompts. Without it, prompts are sent to the model and stored as they are written.",
+    )
     processes: int = setting(
         default=1024, minimum=16, project=False, help="Processes and threads a sandboxed command may have at once."
     )

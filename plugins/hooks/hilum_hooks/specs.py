@@ -10,7 +10,7 @@ import msgspec
 import pluggy
 
 F = TypeVar("F", bound=Callable[..., Any])
-Shape = Literal["collect", "gather", "first", "pipe", "gate", "supervised"]
+Shape = Literal["collect", "gather", "first", "pipe", "filter", "gate", "supervised"]
 
 
 class Spec(msgspec.Struct, frozen=True):
@@ -18,8 +18,9 @@ class Spec(msgspec.Struct, frozen=True):
 
     Args:
         shape: How implementations combine: ``collect`` (plain ``def``, items joined), ``gather`` (all at once), ``first``
-            (until one answers), ``pipe`` (each gets the value of the one before), ``gate`` (all at once; the caller takes
-            the strictest) or ``supervised`` (a lifespan).
+            (until one answers), ``pipe`` (each gets the value of the one before), ``filter`` (the same in plain ``def``,
+            which may be called in a thread), ``gate`` (all at once; the caller takes the strictest) or ``supervised`` (a
+            lifespan).
         deadline: Seconds an implementation may take.
         fault: What a failure means, in words.
         arguments: Names of what an implementation may take.
@@ -39,7 +40,7 @@ class Spec(msgspec.Struct, frozen=True):
     @property
     def guards(self) -> bool:
         """Whether implementations stand between a wish and a deed: what they guard stays shut when one of them goes."""
-        return self.shape in ("gate", "pipe")
+        return self.shape in ("gate", "pipe", "filter")
 
     def checked(self, value: Any) -> Any:
         """Give an answer back.

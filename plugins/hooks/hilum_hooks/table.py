@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, ClassVar, Self
 
@@ -175,7 +176,7 @@ class Table(msgspec.Struct, eq=False):
                 if options.get("optionalhook"):  # of a plugin that is not there
                     continue
                 problem, hint = f"There is no hook {hook!r}.", "The hook reference lists all."
-            elif self.specs[hook].shape == "collect" and waits:
+            elif self.specs[hook].shape in ("collect", "filter") and waits:
                 problem = f"{hook} must be a plain def."
             elif extra := set(names).difference(self.specs[hook].arguments):
                 known = ", ".join(sorted(self.specs[hook].arguments)) or "no arguments"
@@ -279,6 +280,43 @@ class Table(msgspec.Struct, eq=False):
                 arguments[over] = value
         return arguments[over]
 
+    def filter(self, hook: str, over: str, **arguments: Any) -> Any:
+        """Hand the argument named ``over`` from one plain function to the next.
+
+        Raises:
+            HookError: An implementation failed; what that means is the caller's to say.
+        """
+        for impl in self._all(hook):
+            with self._guard(hook, impl) as faults:
+                value = _quietly(self._inline, [hook, impl, [arguments[name] for name in impl.arguments]])
+                value = _quietly(self.specs[hook].checked, [value])
+                arguments[over] = arguments[over] if value is None else value
+            if faults:
+                raise self.error(f"The plugin {impl.plugin} failed: {faults[0]}.")
+        return arguments[over]
+
+    async def filter_in_thread(self, hook: str, over: str, **arguments: Any) -> Any:
+        """Do what ``filter`` does, with each function in a thread: for values that take long.
+
+        Raises:
+            HookError: An implementation failed, or missed its deadline.
+        """
+        for impl in self._all(hook):
+            with self._guard(hook, impl) as faults:
+                given = [arguments[name] for name in impl.arguments]
+                call = partial(_quietly, impl.function, given)
+                with trio.fail_after(self.specs[hook].deadline):
+                    value = await trio.to_thread.run_sync(call, abandon_on_cancel=True)
+                value = _quietly(self.specs[hook].checked, [value])
+                arguments[over] = arguments[over] if value is None else value
+            if faults:
+                raise self.error(f"The plugin {impl.plugin} failed: {faults[0]}.")
+        return arguments[over]
+
+    def implemented(self, hook: str) -> bool:
+        """Return whether any plugin implements a hook."""
+        return bool(self._impls.get(hook))
+
     def _all(self, hook: str) -> list[Impl]:
         return list(self._impls.get(hook, ()))  # a copy: a fault may take a plugin out meanwhile
 
@@ -346,6 +384,20 @@ class Table(msgspec.Struct, eq=False):
 
 async def _awaited(value: Any) -> Any:
     return await value
+
+
+def _quietly(function: Callable[..., Any], given: list[Any]) -> Any:
+    """Call a filter. The message of what it raises is dropped: it may quote the very text that nobody is to read.
+
+    Raises:
+        RuntimeError: The filter raised an exception; the message has only the name of its class.
+    """
+    problem = ""
+    try:
+        return function(*given)
+    except Exception as error:
+        problem = f"it raised {type(error).__name__} (the message is left out, because it may quote the text)"
+    raise RuntimeError(problem)
 
 
 def _marked(owner: Any, mark: str) -> tuple[list[Mark], list[str]]:

@@ -23,10 +23,10 @@ from simulator.determinism import (
     virtual_clock,
 )
 from simulator.invariants import Checker, Violation
-from simulator.plugins import faulty_plugin, sentry_plugin
+from simulator.plugins import faulty_plugin, redactor_plugin, sentry_plugin
 from simulator.probes import probe
 from simulator.provider import SimulatedModel, SimulatedProvider
-from simulator.scenario import Act, Life, Prompt, Scenario
+from simulator.scenario import SECRET, Act, Life, Prompt, Scenario
 from simulator.storage import SimulatedStore
 from simulator.terminal import Terminal
 from simulator.world import World, world_plugin
@@ -136,6 +136,8 @@ class Simulation:
             chosen.append(sentry_plugin(self.scenario, self.checker))
         if "faulty" in self.scenario.plugins:
             chosen.append(faulty_plugin(self.scenario, self.checker))
+        if "redactor" in self.scenario.plugins:
+            chosen.append(redactor_plugin())
         return chosen
 
     def _models(self) -> ModuleType:
@@ -290,7 +292,8 @@ class Simulation:
             self.checker.log_failed()
 
     def _text(self, prompt: Prompt) -> str:
-        return f"{prompt.name} is what you must do. {'Mind every detail. ' * prompt.padding}".strip()
+        secret = f"The key is {SECRET}. " if prompt.secret else ""
+        return f"{prompt.name} is what you must do. {secret}{'Mind every detail. ' * prompt.padding}".strip()
 
     # --- the user and others ------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any
 from simulator.plugins import FAULTS, HOOKS, OPENING
 from simulator.provider import FAULTS as STREAM_FAULTS
 from simulator.provider import WIRES
-from simulator.scenario import Act, Answer, Call, Life, PluginFault, Prompt, Reply, Scenario
+from simulator.scenario import SECRET, Act, Answer, Call, Life, PluginFault, Prompt, Reply, Scenario
 
 PATHS = ("a.txt", "b.txt", "sub/c.txt")
 Pattern = Callable[[random.Random], list[Answer]]
@@ -47,7 +47,33 @@ def generate(seed: int) -> Scenario:
         lives=lives,
         probe_at=chance.randrange(1_000) if chance.random() < 0.35 else -1,
     )
+    # With chances of its own: all other decisions of a seed stay as they are.
+    secrets = random.Random(f"{seed}/secrets")
+    if secrets.random() < 0.3:
+        _plant(secrets, scenario)
     return scenario
+
+
+# Arguments that may hold a secret without the call becoming another one.
+_FREE = {"text", "content", "old_string", "new_string", "description", "prompt"}
+
+
+def _plant(chance: random.Random, scenario: Scenario) -> None:
+    """Put the secret into prompts, texts of the model and arguments, some of which do not fit the tool then."""
+    scenario.plugins.append("redactor")
+    for life in scenario.lives:
+        for prompt in life.prompts:
+            prompt.secret = chance.random() < 0.4
+    for answer in (answer for answers in (scenario.answers, *scenario.tasks) for answer in answers):
+        if answer.text and chance.random() < 0.4:
+            answer.text += f" {SECRET}"
+        for call in answer.calls:
+            names = sorted(_FREE & call.arguments.keys())
+            if names and chance.random() < 0.5:
+                name = chance.choice(names)
+                call.arguments = {**call.arguments, name: f"{call.arguments[name]} {SECRET}"}
+            elif chance.random() < 0.1:
+                call.arguments = {**call.arguments, SECRET: [SECRET]}
 
 
 def _plugins(chance: random.Random) -> list[str]:

@@ -18,6 +18,8 @@ from hilum.messages import AssistantMessage, NoteMessage, ToolMessage, Usage
 from hilum.models import Request, Wire
 from hilum.state import Conversation
 
+from simulator.scenario import HIDDEN, SECRET
+
 MAX_EVENTS = 6_000
 MAX_REQUESTS = 400
 WRITERS = frozenset({"put", "bump", "write_file", "edit_file", "multi_edit", "delete_file"})
@@ -193,6 +195,9 @@ class Checker:
         if len(self.events) == MAX_EVENTS:
             self.violated("every run ends", "it writes events without end")
             self.too_much()
+        if SECRET in _all_texts(ev.encode(event).decode()):
+            tag = type(event).__struct_config__.tag
+            self.violated("nothing that is written holds a secret", f"event {len(self.events)}, {tag}")
         if event.seq != len(self.events):
             self.violated("numbers have no gap", f"event {len(self.events)} has the number {event.seq}")
         try:
@@ -500,6 +505,8 @@ class Checker:
         if self.dead:
             return
         self.requests.append((len(self.events), request.agent, request.body))
+        if SECRET in _all_texts(request.body.decode()):
+            self.violated("no request holds a secret", f"request {len(self.requests)}")
         if len(self.requests) == MAX_REQUESTS:
             self.violated("every run ends", "it sends requests without end")
             self.too_much()
@@ -567,6 +574,8 @@ class Checker:
     def body_started(self, call: Call) -> None:
         """Note that the body of a tool runs."""
         run = call.agent.conversation.run
+        if HIDDEN in str(call.arguments):
+            self.violated("a call runs as its model wrote it", f"{call.name} got a placeholder")
         self._bodies[id(call)] = (call.agent.name, run.id if run is not None else "", call.name)
         view = self.views.get(call.agent.name)
         if view is not None and view.over:
@@ -594,6 +603,11 @@ class Checker:
     def changed_outside(self, path: str) -> None:
         """Note a change by another process."""
         self._outside.add(path)
+
+
+def _all_texts(text: str) -> str:
+    """Return JSON with the escapes taken out of it, those of JSON within JSON as well."""
+    return text.replace("\\", "").replace("u00e4", "\u00e4")
 
 
 def _meet(one: CallTrack, two: CallTrack) -> bool:

@@ -33,6 +33,8 @@ KERNEL = "the kernel never fails"
 PLUGINS = "real plugins and the kernel do not fail"
 LOG = "the log can be read"
 TERMINAL = "the command line shows the answer"
+SECRETS = "nothing that is written holds a secret"
+LOST = "a call runs as its model wrote it"
 
 
 class Mutant(msgspec.Struct, frozen=True):
@@ -210,3 +212,20 @@ def an_old_end_counts_as_the_answer() -> Sequence[Replacement]:
     """The end of a run that was cut off by a kill is shown in place of the answer to the new prompt."""
     headless = import_module("hilum_cli.headless")
     return [(headless.Headless, "_run", edited(headless, headless.Headless._run, " and later.seq > first", ""))]
+
+
+@mutant(SECRETS)
+def arguments_are_written_as_they_are() -> Sequence[Replacement]:
+    """Secrets are taken out of texts, but not out of the arguments of calls."""
+    redaction = import_module("hilum.redaction")
+    return [(redaction, "_walk_arguments", lambda text, lookup: text)]
+
+
+@mutant(LOST)
+def placeholders_run_in_place_of_secrets() -> Sequence[Replacement]:
+    """A call runs with what the log has of its arguments, live and after a crash."""
+    state = import_module("hilum.state")
+    return [
+        (state.CallState, "to_run", property(lambda call: call.call)),
+        (state.CallState, "lost", property(lambda call: False)),
+    ]

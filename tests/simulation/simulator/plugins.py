@@ -1,7 +1,11 @@
-"""Two plugins that fail when the scenario says so: ``sentry`` guards every call, ``faulty`` has all other hooks."""
+"""Two plugins that fail when the scenario says so: ``sentry`` guards every call, ``faulty`` has all other hooks.
+
+A third one, ``redactor``, knows a secret.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from types import ModuleType
@@ -28,7 +32,7 @@ from hilum import (
 from hilum.testing import plugin
 
 from simulator.invariants import Checker
-from simulator.scenario import PluginFault, Scenario
+from simulator.scenario import HIDDEN, SECRET, PluginFault, Scenario
 
 FAULTS = ("raise", "exit", "group", "generator", "hang", "wrong")
 HOOKS = (
@@ -236,3 +240,20 @@ def faulty_plugin(scenario: Scenario, checker: Checker) -> ModuleType:
     module = plugin("faulty", open_session=open_session)
     module.gates = ("check_answer",)  # type: ignore[attr-defined]
     return module
+
+
+def redactor_plugin() -> ModuleType:
+    """Create the plugin that knows the secret, in the spellings of a text, of JSON, and of JSON in JSON."""
+    spellings = [SECRET]
+    for _ in range(2):
+        spellings += [json.dumps(spellings[-1])[1:-1], json.dumps(spellings[-1], ensure_ascii=False)[1:-1]]
+
+    def redact_texts(texts: Sequence[str]) -> list[str]:
+        found = []
+        for text in texts:
+            for spelling in reversed(spellings):
+                text = text.replace(spelling, HIDDEN)
+            found.append(text)
+        return found
+
+    return plugin("redactor", redact_texts=hookimpl(redact_texts))

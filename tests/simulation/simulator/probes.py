@@ -15,7 +15,7 @@ from hilum.testing import plugin
 
 from simulator.determinism import Folders, virtual_clock
 from simulator.invariants import Checker
-from simulator.plugins import fault_names
+from simulator.plugins import fault_names, redactor_plugin
 from simulator.provider import SimulatedModel, SimulatedProvider
 from simulator.scenario import Scenario
 from simulator.world import World, world_plugin
@@ -114,6 +114,8 @@ async def _resume(
         from simulator.plugins import faulty_plugin
 
         chosen.append(faulty_plugin(scenario, silent))
+    if "redactor" in scenario.plugins:
+        chosen.append(redactor_plugin())
     async with (
         open_kernel(
             chosen, settings=options, workspace=folders.workspace, store=store, environ=folders.environ

@@ -24,6 +24,11 @@ class Call(Decision):
         return self.raw if self.raw is not None else msgspec.json.encode(self.arguments).decode()
 
 
+# What the plugin ``redactor`` knows. The first half of it, the quote and the letter are spelled in more ways than one.
+SECRET = 'k3y-"of-the-\u00e4gent'
+HIDDEN = "[REDACTED:KEY]"
+
+
 class Answer(Decision):
     """One answer of the model.
 
@@ -48,6 +53,7 @@ class Prompt(Decision):
     name: str = "job"
     at: float = 0.0
     padding: int = 0
+    secret: bool = False
 
 
 class Act(Decision):
