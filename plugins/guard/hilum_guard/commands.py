@@ -112,7 +112,7 @@ def judge_command(text: str, *, workspace: Path, folder: Path | None = None) -> 
     from hilum_guard.grammar import Unreadable
     from hilum_guard.places import Places
     from hilum_guard.reading import Reader
-    from hilum_guard.scripts import script_commands
+    from hilum_guard.scripts import Scripts, script_commands
 
     if sys.platform == "win32":
         return CommandVerdict("ask", "Commands for PowerShell are not read.", complete=False)
@@ -127,7 +127,11 @@ def judge_command(text: str, *, workspace: Path, folder: Path | None = None) -> 
     except Exception as error:  # whatever a reader trips over is no reason to let a command pass
         unread = f"The command could not be read ({type(error).__name__})."
     listed = [simple for simple in reader.found if simple.words or simple.assigned or simple.redirects]
-    scripts = script_commands(listed, places)
+    try:
+        scripts = script_commands(listed, places)
+    except Exception as error:  # as above
+        scripts = Scripts()
+        unread = unread or f"The scripts that the command runs could not be read ({type(error).__name__})."
     verdict = CommandVerdict(
         "ask",
         unread,

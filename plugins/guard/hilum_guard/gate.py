@@ -213,7 +213,10 @@ class Gate:
     def _asked(self, case: Case) -> tuple[str, Rule] | None:
         """Give why a rule has the call asked: it says so, or it denies what the call may turn out to be."""
         if rule := self._first("deny", case, ("maybe",)) or self._unread(case):
-            return f"It may be what a rule denies: {rule.text}.", rule
+            hint = ""
+            if rule.about_paths and any(effect.stored for effect in case.reach.effects):
+                hint = " Git may show any file of the repository here; name the files that you mean (`git diff -- src`)."
+            return f"It may be what a rule denies: {rule.text}.{hint}", rule
         if (rule := self._first("ask", case, ("yes",))) and (why := unresolved_reason(rule, case)):
             return f"It may be what a rule has asked: {rule.text}; {why}.", rule
         if rule := self._first("ask", case, ("yes", "maybe")):

@@ -306,10 +306,12 @@ def _fit_effect(pattern: str, effect: PathEffect, kinds: frozenset[str]) -> Fit:
         if not effect.deep:
             return ""
         prefix = literal_folder(pattern)
-        if prefix is None:
-            return "unread"  # something below may have such a name
+        if prefix is None:  # something below may have such a name
+            return "maybe" if effect.stored else "unread"
         if not within(prefix, effect.path):
             return ""
+        if effect.stored and folded(prefix) != folded(effect.path):
+            return "maybe"  # a folder with other files in it, and nobody knows which of them a revision changes
     return "yes" if effect.certain else "maybe"
 
 

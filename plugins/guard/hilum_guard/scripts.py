@@ -124,16 +124,17 @@ def _load(path: str) -> str | None:
         return None
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    except (OSError, ValueError):
         return None
-    with open(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
             return None
-        try:
-            return file.read(MAX_BYTES).decode()
-        except (OSError, UnicodeDecodeError):
-            return None
+        return os.read(descriptor, MAX_BYTES).decode()
+    except (OSError, UnicodeDecodeError):
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def _script_file(path: str, cwd: str, *, by_name: bool) -> Iterator[_Text]:
