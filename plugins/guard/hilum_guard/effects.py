@@ -215,9 +215,7 @@ class _Reader:
 
     # --- files ---
 
-    def _add(
-        self, kind: Kind, path: str, *, deep: bool = False, certain: bool = True, stored: bool = False
-    ) -> None:
+    def _add(self, kind: Kind, path: str, *, deep: bool = False, certain: bool = True, stored: bool = False) -> None:
         if path.isdigit() or path == "-" or path.startswith("/dev/"):
             return
         for place in self._places(path):
@@ -455,7 +453,9 @@ class _Reader:
                 self._add("write", prefix, deep=True)
         elif verb == "apply":
             if not {"--stat", "--numstat", "--summary", "--check"} & values.keys() or "--apply" in values:
-                self._patch(["-p1"] if "-p" not in values else rest, self._stdin, operands, values.get("--directory", ""))
+                self._patch(
+                    ["-p1"] if "-p" not in values else rest, self._stdin, operands, values.get("--directory", "")
+                )
 
     # --- hosts ---
 

@@ -18,7 +18,18 @@ from hilum import ToolError, Verdict, allow, ask, deny, errors
 from hilum_guard.addresses import carried_data, host_of, hosts_within, is_known, is_loopback
 from hilum_guard.effects import Effect, Kind, Reach, reach, shown_path
 from hilum_guard.rule_files import Rules
-from hilum_guard.rules import DOMAIN, EXACT, Case, Rule, allowed, exact_path, fit, fit_path, pattern_words, unresolved_reason
+from hilum_guard.rules import (
+    DOMAIN,
+    EXACT,
+    Case,
+    Rule,
+    allowed,
+    exact_path,
+    fit,
+    fit_path,
+    pattern_words,
+    unresolved_reason,
+)
 from hilum_guard.tool_names import STANDARD
 
 if TYPE_CHECKING:
@@ -118,7 +129,7 @@ def _kind(tool: Tool, parameter: str) -> Kind | None:
         return "delete"
     if parameter in tool.writes or tool.risk == "write":
         return "write"
-    return "read" if tool.name == "read_file" else None
+    return "read" if tool.name in ("read_file", "search_files") else None
 
 
 def _mentioned(workspace: Workspace, arguments: Mapping[str, Any]) -> list[Effect]:
@@ -215,7 +226,9 @@ class Gate:
         if rule := self._first("deny", case, ("maybe",)) or self._unread(case):
             hint = ""
             if rule.about_paths and any(effect.stored for effect in case.reach.effects):
-                hint = " Git may show any file of the repository here; name the files that you mean (`git diff -- src`)."
+                hint = (
+                    " Git may show any file of the repository here; name the files that you mean (`git diff -- src`)."
+                )
             return f"It may be what a rule denies: {rule.text}.{hint}", rule
         if (rule := self._first("ask", case, ("yes",))) and (why := unresolved_reason(rule, case)):
             return f"It may be what a rule has asked: {rule.text}; {why}.", rule
@@ -414,7 +427,9 @@ def _denied_text(rule: Rule, case: Case) -> str:
     """Return what the model reads of a call that a rule denies."""
     why = unresolved_reason(rule, case)
     if why:
-        return f"It may be what a rule of the user's denies: {rule.text} ({rule.source}); {why}. Run the command itself."
+        return (
+            f"It may be what a rule of the user's denies: {rule.text} ({rule.source}); {why}. Run the command itself."
+        )
     return f"A rule of the user's denies it: {rule.text} ({rule.source})."
 
 

@@ -64,7 +64,9 @@ SAME: dict[tuple[str, ...], tuple[str, ...]] = {
 # Options of `git` itself that take the next word.
 VALUED = frozenset("-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source".split())
 # Variables that have Git read other settings, or run other programs.
-_ELSEWHERE = """GIT_CONFIG GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_DIR GIT_COMMON_DIR GIT_EXEC_PATH XDG_CONFIG_HOME""".split()
+_ELSEWHERE = (
+    """GIT_CONFIG GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_DIR GIT_COMMON_DIR GIT_EXEC_PATH XDG_CONFIG_HOME""".split()
+)
 _CONFIG_NAMES = frozenset({"config", "config.worktree", ".gitconfig", "gitconfig"})
 MAX_FILES = 50
 MAX_COUNT = 100

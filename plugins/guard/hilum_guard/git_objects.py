@@ -70,7 +70,9 @@ def shown(verb: str, rest: Sequence[str], is_path: Callable[[str], bool]) -> Ite
         yield from _config_files(rest)
         return
     if verb == "read-tree":
-        yield from (Shown(word.partition(":")[2], top=True) for word in rest if ":" in word and not word.startswith("-"))
+        yield from (
+            Shown(word.partition(":")[2], top=True) for word in rest if ":" in word and not word.startswith("-")
+        )
         return
     if not _shows_contents(verb, rest):
         return
@@ -142,8 +144,12 @@ def _split(verb: str, rest: Sequence[str]) -> tuple[list[str], list[str]]:
             skip = False
         elif not word.startswith("-") or word == "-":
             operands.append(word)
-        elif word in _VALUED and not (verb in ("diff", "show", "log") and word in ("-b", "-B", "-M", "-C", "-u", "-c", "--cc", "-m")):
-            skip = not (verb == "grep" and word in ("-v", "-l", "-n", "-c")) and not (verb == "worktree" and word == "-f")
+        elif word in _VALUED and not (
+            verb in ("diff", "show", "log") and word in ("-b", "-B", "-M", "-C", "-u", "-c", "--cc", "-m")
+        ):
+            skip = not (verb == "grep" and word in ("-v", "-l", "-n", "-c")) and not (
+                verb == "worktree" and word == "-f"
+            )
     return operands, list(rest[at + 1 :])
 
 

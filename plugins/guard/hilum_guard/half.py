@@ -101,6 +101,7 @@ class Guard:
         }
         # Texts of commands that name files of secrets, and these files: asked for, so that such a command sees them.
         self._uses: dict[str, frozenset[str]] = {}
+        self._revealed: dict[tuple[str, ...], frozenset[str]] = {}
         box.held["rules that deny"] = lambda: self._denied_paths().held()
         box.held["secrets"] = lambda: sandbox.Held(hidden=tuple(self._secrets_of_workspace()))
         box.uses = self._uses_of
@@ -221,9 +222,40 @@ class Guard:
             if real not in shown and not named & {relative, exact_path(relative)}:
                 yield real
 
+    def withheld(self, base: str) -> Callable[[str], bool]:
+        """Return what tells whether a search leaves a file out: ``read_file`` would need approval for it, or be denied.
+
+        The rules are those of the last call that was judged, which is the search itself.
+
+        Args:
+            base: The path that the search names, relative to the workspace. It was judged as a path of the call: where it
+                needed approval, what it needed it for is approved.
+        """
+        from hilum_guard.withholding import make_filter
+
+        return make_filter(self.rules, base, self._session.workspace.root, self._catalog())
+
     def _uses_of(self, argv: tuple[str, ...]) -> frozenset[str]:
         """Return the hidden files that a command sees, as the user was asked about them."""
-        return self._uses.get(argv[-1], frozenset()) if argv else frozenset()
+        return self._uses.get(argv[-1], frozenset()) | self._revealed.get(argv, frozenset()) if argv else frozenset()
+
+    def denied_to_commands(self) -> tuple[str, ...]:
+        """Return the existing paths that rules keep from being read and the sandbox hides. Blocks."""
+        return self._denied_paths().hidden
+
+    @contextmanager
+    def reveal(self, argv: Sequence[str], paths: Iterable[str]) -> Iterator[None]:
+        """Let one command see hidden files while the block lasts: those whose reading the user approved, or to list names.
+
+        Args:
+            argv: Program and arguments, as they are given to ``session.processes`` in the block.
+            paths: The files, resolved.
+        """
+        self._revealed[(*argv,)] = frozenset(paths)
+        try:
+            yield
+        finally:
+            self._revealed.pop((*argv,), None)
 
     async def explain(self, tool: Tool, arguments: str) -> Explained:
         """Say what would happen to a call by the approval policy and the guard. Takes what ``judge`` takes."""

@@ -116,7 +116,9 @@ def judge(question: Question) -> Judged:
     enforced = question.enforced
     if is_command and enforced is None and (question.approve == "auto" or denied):
         return Judged(rules, undecided=True)
-    held = not is_command or question.approve != "auto" or (enforced is not None and enforced.files and enforced.protected)
+    held = (
+        not is_command or question.approve != "auto" or (enforced is not None and enforced.files and enforced.protected)
+    )
     gate = Gate(rules, question.approve, bool(held), catalog=question.catalog, unheld=question.unheld)
     if (call.reached and call.changes) or is_command:
         gate = attrs.evolve(gate, named=question.named())

@@ -258,12 +258,24 @@ def _curl(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUs
         elif option in ("-D", "--dump-header", "-c", "--cookie-jar", "--trace", "--trace-ascii", "--stderr", "--etag-save",
                         "--hsts", "--alt-svc", "--libcurl"):  # fmt: skip
             yield FileUse("write", value)
-        elif option in ("-T", "--upload-file", "-K", "--config", "-E", "--cert", "--key", "--netrc-file", "--etag-compare"):
+        elif option in (
+            "-T",
+            "--upload-file",
+            "-K",
+            "--config",
+            "-E",
+            "--cert",
+            "--key",
+            "--netrc-file",
+            "--etag-compare",
+        ):
             yield FileUse("read", value)
         elif option in ("-b", "--cookie") and "=" not in value:
             yield FileUse("read", value)
         elif option in ("-d", "--data", "--data-binary", "--data-ascii", "--json", "--data-urlencode"):
-            yield from (FileUse("read", path) for path in [value.partition("@")[2]] if path and "=" not in value.split("@")[0])
+            yield from (
+                FileUse("read", path) for path in [value.partition("@")[2]] if path and "=" not in value.split("@")[0]
+            )
         elif option in ("-F", "--form"):
             yield from (FileUse("read", path) for path in re.findall(r"=[@<]([^;,]+)", value))
     if named & {"-O", "--remote-name", "--remote-name-all"}:
@@ -295,7 +307,15 @@ def _wget(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUs
         elif option in ("-O", "--output-document"):
             named = True
             yield from (FileUse("write", path) for path in [value] if path != "-")
-        elif option in ("-o", "--output-file", "-a", "--append-output", "--save-cookies", "--warc-file", "--rejected-log"):
+        elif option in (
+            "-o",
+            "--output-file",
+            "-a",
+            "--append-output",
+            "--save-cookies",
+            "--warc-file",
+            "--rejected-log",
+        ):
             yield FileUse("write", value)
         elif option in ("-i", "--input-file", "--post-file", "--body-file", "--load-cookies", "--config"):
             yield FileUse("read", value)
@@ -387,7 +407,9 @@ _EDITOR_WRITE = re.compile(
 
 
 def _editor(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    valued = frozenset("-c -S -T -u -U -i -s -w -W --cmd --servername -p".split()) - ({"-s", "-p"} if name in _ED else set())
+    valued = frozenset("-c -S -T -u -U -i -s -w -W --cmd --servername -p".split()) - (
+        {"-s", "-p"} if name in _ED else set()
+    )
     ex = name in ("ex", "exim", "vi", "vim", "nvim", "view", "vimdiff")
     options, operands = parse_options(words, valued - ({"-s"} if ex else set()))
     texts = [value for option, value in options if option in ("-c", "--cmd")]
@@ -439,7 +461,9 @@ def _converter(name: str, words: Sequence[str], stdin: str | None) -> Iterator[F
 
 
 def _gpg(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    options, operands = parse_options(words, frozenset("-o --output -r --recipient -u --local-user --homedir --keyring".split()))
+    options, operands = parse_options(
+        words, frozenset("-o --output -r --recipient -u --local-user --homedir --keyring".split())
+    )
     named = {option for option, _ in options}
     for path in operands:
         yield FileUse("read", path)
@@ -473,7 +497,11 @@ def _compressor(name: str, words: Sequence[str], stdin: str | None) -> Iterator[
 def _sed(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
     """`sed -i`, `perl -pi.bak`, `ruby -i`: the files, and the copies that are kept of them."""
     sed = name in ("sed", "gsed")
-    valued = frozenset("-e -f -l --expression --file --line-length".split()) if sed else frozenset("-e -E -I -M -m -x -r".split())
+    valued = (
+        frozenset("-e -f -l --expression --file --line-length".split())
+        if sed
+        else frozenset("-e -E -I -M -m -x -r".split())
+    )
     suffix: str | None = None
     rewritten: list[str] = []
     for word in words:
@@ -502,7 +530,9 @@ def _history(name: str, words: Sequence[str], stdin: str | None) -> Iterator[Fil
 
 
 def _install(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    options, operands = parse_options(words, frozenset("-g -m -o -S -t --group --mode --owner --suffix --target-directory".split()))
+    options, operands = parse_options(
+        words, frozenset("-g -m -o -S -t --group --mode --owner --suffix --target-directory".split())
+    )
     if {"-d", "--directory"} & {option for option, _ in options}:
         yield from (FileUse("write", path) for path in operands)
 

@@ -169,6 +169,7 @@ async def test_a_rule_that_asks_has_an_unknown_sub_command_asked(bench, asked):
     await kit.call("run_terminal_cmd", command="git frobnicate")
     assert kit.of(ApprovalAsked) == []
     user_rules(kit, ask=["run_terminal_cmd(git push *)"])
-    assert "neither a command of Git nor an alias" in (
-        await asked(kit, "run_terminal_cmd", command="git frobnicate")
-    ).reason
+    assert (
+        "neither a command of Git nor an alias"
+        in (await asked(kit, "run_terminal_cmd", command="git frobnicate")).reason
+    )
