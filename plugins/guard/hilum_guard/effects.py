@@ -451,11 +451,9 @@ class _Reader:
         elif verb == "checkout-index":
             if prefix := values.get("--prefix"):
                 self._add("write", prefix, deep=True)
-        elif verb == "apply":
-            if not {"--stat", "--numstat", "--summary", "--check"} & values.keys() or "--apply" in values:
-                self._patch(
-                    ["-p1"] if "-p" not in values else rest, self._stdin, operands, values.get("--directory", "")
-                )
+        elif verb == "apply" and ("--apply" in values or not _LOOKING & values.keys()):
+            strip = rest if "-p" in values else ["-p1"]
+            self._patch(strip, self._stdin, operands, values.get("--directory", ""))
 
     # --- hosts ---
 
@@ -477,8 +475,8 @@ class _Reader:
 
 _GIT_VALUED: dict[str, frozenset[str]] = {
     "clone": frozenset(
-        "-b --branch -o --origin -u --upload-pack --reference --template --depth -c --config -j --jobs --filter --separate-git-dir"
-        .split()
+        "-b --branch -o --origin -u --upload-pack --reference --template --depth -c --config -j --jobs --filter"
+        " --separate-git-dir".split()
     ),
     "worktree": frozenset("-b -B --reason".split()),
     "init": frozenset("-b --initial-branch --template --separate-git-dir --object-format --shared".split()),
@@ -486,6 +484,10 @@ _GIT_VALUED: dict[str, frozenset[str]] = {
     "checkout-index": frozenset("--prefix --stage".split()),
     "apply": frozenset("-p -C --directory --exclude --include --whitespace --build-fake-ancestor".split()),
 }  # fmt: skip
+
+
+_LOOKING = frozenset("--stat --numstat --summary --check".split())
+"""Options with which `git apply` changes nothing."""
 
 
 def _top(cwd: str | None) -> str | None:

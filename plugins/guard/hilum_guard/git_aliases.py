@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 # `git --list-cmds=main`, and newer ones. `whatchanged` and `pack-redundant` are left out: newer versions of Git let aliases
 # replace deprecated commands.
 BUILT_IN = frozenset(
-    """add am annotate apply archive backfill bisect blame branch bugreport bundle cat-file check-attr check-ignore check-mailmap
-    check-ref-format checkout checkout--worker checkout-index cherry cherry-pick clean clone column commit commit-graph
+    """add am annotate apply archive backfill bisect blame branch bugreport bundle cat-file check-attr check-ignore
+    check-mailmap check-ref-format checkout checkout--worker
+    checkout-index cherry cherry-pick clean clone column commit commit-graph
     commit-tree config count-objects credential credential-cache credential-cache--daemon credential-store daemon describe
     diagnose diff diff-files diff-index diff-pairs diff-tree difftool fast-export fast-import fetch fetch-pack filter-branch
     fmt-merge-msg for-each-ref for-each-repo format-patch fsck fsck-objects gc get-tar-commit-id grep hash-object help history

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -33,8 +34,8 @@ EVERYTHING_HERE = Shown(".", certain=False)
 # They show contents, or copy them to another place, unless an option says otherwise.
 _ALWAYS = frozenset(
     """show cat-file diff grep blame annotate archive format-patch checkout-index fast-export bundle difftool range-diff
-    merge-file merge-tree mergetool unpack-file clone worktree gui citool instaweb daemon upload-pack upload-archive http-backend
-    send-email fsck filter-branch filter-repo subtree request-pull diff-pairs""".split()
+    merge-file merge-tree mergetool unpack-file clone worktree gui citool instaweb daemon upload-pack upload-archive
+    http-backend send-email fsck filter-branch filter-repo subtree request-pull diff-pairs""".split()
 )
 # They show contents with an option for patches.
 _WITH_PATCH = frozenset(
@@ -195,7 +196,7 @@ def _message_files(verb: str, rest: Sequence[str]) -> Iterator[Shown]:
     """Yield the files that become a message: `git commit -F FILE` and its kin, which `git log` then shows."""
     if verb not in ("commit", "tag", "notes", "merge", "interpret-trailers", "commit-tree", "stripspace"):
         return
-    for before, word in zip(rest, rest[1:], strict=False):
+    for before, word in pairwise(rest):
         if before in ("-F", "--file", "-t", "--template"):
             yield Shown(word, deep=False)
     for word in rest:

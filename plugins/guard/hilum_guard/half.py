@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, unquote_plus
 
-import attrs
 import msgspec
 import trio
 from hilum import (
@@ -24,9 +23,7 @@ from hilum import (
     ToolError,
     ToolResult,
     Verdict,
-    ask,
     config_folder,
-    deny,
     environment,
     hookimpl,
 )

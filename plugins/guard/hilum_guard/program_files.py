@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 Kind = Literal["read", "write", "delete"]
@@ -268,9 +269,7 @@ def _curl(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUs
             "--key",
             "--netrc-file",
             "--etag-compare",
-        ):
-            yield FileUse("read", value)
-        elif option in ("-b", "--cookie") and "=" not in value:
+        ) or (option in ("-b", "--cookie") and "=" not in value):
             yield FileUse("read", value)
         elif option in ("-d", "--data", "--data-binary", "--data-ascii", "--json", "--data-urlencode"):
             yield from (
@@ -359,7 +358,8 @@ def _seven_zip(name: str, words: Sequence[str], stdin: str | None) -> Iterator[F
 
 
 _TAR_LONG = frozenset(
-    """--file --directory --exclude --exclude-from --files-from --listed-incremental --index-file --transform --use-compress-program
+    """--file --directory --exclude --exclude-from --files-from --listed-incremental --index-file --transform
+    --use-compress-program
     --to-command --checkpoint-action --owner --group --mode --mtime --newer --strip-components --blocking-factor --format
     --info-script --new-volume-script --rsh-command --xform --suffix --volno-file""".split()
 )
@@ -455,7 +455,7 @@ def _converter(name: str, words: Sequence[str], stdin: str | None) -> Iterator[F
             yield FileUse("read", re.sub(r"^\w+:(?!//)|\[.*\]$", "", path))
     if len(plain) > 1:
         yield FileUse("write", re.sub(r"^\w+:(?!//)", "", plain[-1]))
-    for before, word in zip(words, words[1:], strict=False):
+    for before, word in pairwise(words):
         if before == "-write":
             yield FileUse("write", word)
 

@@ -1,4 +1,4 @@
-"""A rule that denies or asks a command finds it behind aliases of Git, scripts of the workspace and programs that run others."""
+"""A rule that denies or asks a command finds it behind aliases of Git, scripts of the workspace and launchers."""
 
 import json
 import subprocess
@@ -108,7 +108,8 @@ def test_what_may_run_a_denied_command_is_asked(project, command):
 @pytest.mark.parametrize(
     "command",
     ["git st", "git fine", "git status", "git lfs ls-files", "npm run fmt", "npm test", "make", "make test", "just test",
-     "bash quiet.sh", "python3 -m pytest", "uv run pytest -q", "git -c alias.q=status q", "git config alias.x", "ls | xargs wc -l",
+     "bash quiet.sh", "python3 -m pytest", "uv run pytest -q", "git -c alias.q=status q", "git config alias.x",
+     "ls | xargs wc -l",
      "python3 -c 'print(1)'", "git config user.name x"],
 )  # fmt: skip
 def test_what_runs_something_else_is_not_denied(project, command):

@@ -14,7 +14,8 @@ from hilum_search import find_mentions
 PLUGINS = (hilum_guard, hilum_files, hilum_search)
 FILES = {
     "secrets/k.md": "needle one\n", "secrets/deep/n.txt": "needle two\n", ".env": "KEY=needle three\n",
-    "src/a.py": "needle = 4\n", "id_rsa": "needle five\n", ".env.example": "KEY=needle six\n", "private/x.txt": "nothing here\n",
+    "src/a.py": "needle = 4\n", "id_rsa": "needle five\n", ".env.example": "KEY=needle six\n",
+    "private/x.txt": "nothing here\n",
 }  # fmt: skip
 
 
