@@ -446,8 +446,8 @@ class _Reader:
             for path in operands[:1]:
                 self._add("write", path, deep=True)
         elif verb == "config" and len(operands) > 1:
-            if path := values.get("-f") or values.get("--file"):
-                self._add("write", path)
+            if config := values.get("-f") or values.get("--file"):
+                self._add("write", config)
         elif verb == "checkout-index":
             if prefix := values.get("--prefix"):
                 self._add("write", prefix, deep=True)
