@@ -13,7 +13,7 @@ import shlex
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -352,6 +352,7 @@ def exact(text: str) -> str:
     return EXACT + text
 
 
+@lru_cache(maxsize=1024)
 def pattern_words(pattern: str) -> tuple[str, ...]:
     """Split the pattern for a command into words; each may have ``*`` in it, and ``*`` alone is any number of words."""
     try:
@@ -434,7 +435,9 @@ def unresolved_reason(rule: Rule, case: Case) -> str:
 
     An unknown sub-command of a program may be any of its sub-commands: who denies one of them has denied it.
     """
-    if rule.strict or case.command is None or rule.pattern is None or rule.pattern.startswith(EXACT):
+    if rule.strict or case.command is None or not case.command.unresolved:
+        return ""
+    if rule.pattern is None or rule.pattern.startswith(EXACT):
         return ""
     wanted = pattern_words(rule.pattern)
     if len(wanted) < 2 or wanted[0] == "*":
