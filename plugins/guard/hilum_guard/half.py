@@ -301,7 +301,8 @@ class Guard:
         run = agent.conversation.run
         state = run.calls.get(call.id) if run else None
         if state is not None and state.withheld and (path := _path_of(call)):
-            self._remember(path)  # the model sees a placeholder for what it writes there
+            # The model sees a placeholder for what it writes there.
+            await trio.to_thread.run_sync(self._remember, path)
         if verdict is not None and verdict.kind == "ask" and source == "protected file":
             self.keeper.expect(agent, call, tool)
         if verdict is not None and verdict.kind == "ask" and verdict.scope:
