@@ -76,6 +76,7 @@ class Terminal:
             resume=store.session,
             model="",
             prompt=prompt,
+            piped=False,
             accept=False,
             mode=None,
             approve=approve,
