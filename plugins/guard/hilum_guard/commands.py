@@ -56,6 +56,19 @@ class SimpleCommand:
 
 
 @attrs.frozen
+class Unresolved:
+    """A command of which only the run would tell what it runs.
+
+    Attributes:
+        words: Program and arguments.
+        reason: Why, a sentence without its full stop.
+    """
+
+    words: tuple[str, ...]
+    reason: str
+
+
+@attrs.frozen
 class CommandVerdict:
     """What reading a command text says.
 
@@ -66,6 +79,9 @@ class CommandVerdict:
         writes: Files in the workspace that an `auto` text writes by redirection, resolved: judge them as `write_file`.
         complete: Whether the text was read to its end, so that `commands` has all of them.
         grave: Why the user is asked whatever the policy, and whatever rule allows it but by its very text; mostly empty.
+        implied: Commands that are not written in the text, but that it runs or may run: what an alias of Git, a script of the
+            workspace or `python -m` stands for. For rules that ask or deny; rules that allow are about `commands`.
+        unresolved: Commands of which only the run would tell what they run, such as an unknown sub-command of Git.
     """
 
     kind: Literal["block", "ask", "auto"]
@@ -74,6 +90,13 @@ class CommandVerdict:
     writes: tuple[str, ...] = ()
     complete: bool = True
     grave: str = ""
+    implied: tuple[SimpleCommand, ...] = ()
+    unresolved: tuple[Unresolved, ...] = ()
+
+    @property
+    def all_commands(self) -> tuple[SimpleCommand, ...]:
+        """The commands of the text and the implied ones."""
+        return self.commands + self.implied
 
 
 def judge_command(text: str, *, workspace: Path, folder: Path | None = None) -> CommandVerdict:
@@ -89,6 +112,7 @@ def judge_command(text: str, *, workspace: Path, folder: Path | None = None) -> 
     from hilum_guard.grammar import Unreadable
     from hilum_guard.places import Places
     from hilum_guard.reading import Reader
+    from hilum_guard.scripts import Scripts, script_commands
 
     if sys.platform == "win32":
         return CommandVerdict("ask", "Commands for PowerShell are not read.", complete=False)
@@ -102,18 +126,34 @@ def judge_command(text: str, *, workspace: Path, folder: Path | None = None) -> 
         unread = str(error)
     except Exception as error:  # whatever a reader trips over is no reason to let a command pass
         unread = f"The command could not be read ({type(error).__name__})."
-    commands = tuple(_shown(simple) for simple in reader.found if simple.words or simple.assigned or simple.redirects)
+    listed = [simple for simple in reader.found if simple.words or simple.assigned or simple.redirects]
+    try:
+        scripts = script_commands(listed, places)
+    except Exception as error:  # as above
+        scripts = Scripts()
+        unread = unread or f"The scripts that the command runs could not be read ({type(error).__name__})."
+    verdict = CommandVerdict(
+        "ask",
+        unread,
+        commands=tuple(_shown(simple) for simple in listed if not simple.implied),
+        complete=not unread,
+        implied=tuple(_shown(simple) for simple in (*(s for s in listed if s.implied), *scripts.found)),
+        unresolved=tuple(
+            Unresolved(_shown(simple).words, why) for simple, why in (*reader.unresolved, *scripts.unresolved)
+        ),
+    )
     if why := _ruin(reader):
-        return CommandVerdict("block", why, commands, complete=not unread)
+        return attrs.evolve(verdict, kind="block", reason=why)
     if unread and (
         why := _ruin_in_pieces(text, places, reader.state.cwds[-1], os.path.abspath(folder or places.workspace))
     ):
-        return CommandVerdict("block", why, commands, complete=False)
+        return attrs.evolve(verdict, kind="block", reason=why)
     grave = _grave(reader)
     if unread or grave:
-        return CommandVerdict("ask", grave or unread, commands, complete=not unread, grave=grave)
+        return attrs.evolve(verdict, reason=grave or unread, grave=grave)
     doubt, writes = _doubt(reader)
-    return CommandVerdict("ask" if doubt else "auto", doubt or "It is harmless as it is written.", commands, writes)
+    reason = doubt or "It is harmless as it is written."
+    return attrs.evolve(verdict, kind="ask" if doubt else "auto", reason=reason, writes=writes)
 
 
 def _ruin(reader: Reader) -> str:
@@ -157,7 +197,7 @@ def _doubt(reader: Reader) -> tuple[str, tuple[str, ...]]:
 
     writes: list[str] = []
     for simple in reader.found:
-        if why := doubt(simple, writes):
+        if not simple.implied and (why := doubt(simple, writes)):
             return why, ()
     if reader.doubts:
         return reader.doubts[0], ()

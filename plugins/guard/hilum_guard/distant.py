@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from hilum_guard import git_aliases
 from hilum_guard.places import wide
-from hilum_guard.programs import operands_at, program
+from hilum_guard.programs import later_starts, operands_at, program
 from hilum_guard.simple import Finder
 from hilum_guard.words import UNKNOWN, Word
 
@@ -39,6 +40,10 @@ def xargs(reader: Reader, simple: Simple) -> str | None:
         given, reader.state.finder = [Word(UNKNOWN, plain=False, found="{}")], reader.state.listed
     replaced = next((words[n + 1].value if x.value == "-I" else x.value[2:] for n, x in enumerate(words[1:at], 1)
                      if x.value.startswith("-I") and n + 1 < len(words)), "{}" if "-i" in text else "")  # fmt: skip
+    before = len(reader.found)
+    for later in later_starts(words, "IEdaLnPs", at):
+        reader.run_inner(simple, (*words[later:], *given), stdin="")
+    reader.imply(before)
     if not replaced:
         return reader.run_inner(simple, (*command, *given), stdin="")
     for each in given:
@@ -246,6 +251,7 @@ def git(reader: Reader, simple: Simple) -> str | None:
         elif (text, words[n - 1]) in {("run", "bisect"), ("foreach", "submodule")}:
             at = operands_at(simple.words, "", n + 1)
             reader.read_nested(" ".join(words[at:]))
+    git_aliases.follow(reader, simple)
     if words[1:] == ["rev-parse", "--show-toplevel"] and not reader.state.places.contained:
         return reader.places.workspace
     return None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import attrs
+
+from hilum_guard import git_objects, program_files
 
 if TYPE_CHECKING:
     from hilum_guard.commands import SimpleCommand
@@ -31,12 +34,14 @@ class Effect:
         path: The path, links followed: relative to the workspace, or absolute outside.
         deep: Whether it does the same to everything below.
         certain: Whether it does so for sure.
+        stored: Whether the contents come from the objects of a Git repository, where no sandbox can hide a path.
     """
 
     kind: Kind
     path: str
     deep: bool = False
     certain: bool = True
+    stored: bool = False
 
 
 @attrs.frozen
@@ -101,36 +106,12 @@ _READERS: dict[str, str] = {
 }
 _PATTERN_FIRST = frozenset("grep egrep fgrep zgrep rg ag ack jq yq look sed gsed awk gawk mawk perl ruby".split())
 _WRITERS = frozenset("tee truncate touch mkdir mkfifo mknod ed ex vi vim nvim nano pico emacs joe".split())
+_EDITORS = frozenset("ed ex vi vim nvim".split())  # their commands are read by `program_files`
 _ATTRIBUTES = frozenset("chmod chown chgrp setfacl chattr chflags chcon setfattr".split())
 _REMOVERS = frozenset("rm grm rmdir unlink shred srm trash trash-put rimraf del wipe".split())
 _MOVERS = frozenset("mv gmv rename".split())
 _COPIERS = frozenset("cp gcp install ln rsync scp".split())
 _EDITORS_IN_PLACE = frozenset("sed gsed perl ruby awk gawk".split())
-# Options that name a file for their output.
-_OUTPUT: dict[str, tuple[str, ...]] = {
-    "sort": ("-o", "--output"),
-    "iconv": ("-o", "--output"),
-    "csplit": ("-f", "--prefix"),
-    "pandoc": ("-o", "--output"),
-    "dot": ("-o",),
-    "zip": ("-O",),
-    "g++": ("-o",),
-    "clang": ("-o",),
-    "clang++": ("-o",),
-    "diff": ("--output",),
-    "tree": ("-o",),
-    "curl": ("-o", "--output", "--output-dir", "-D", "--dump-header", "-c", "--cookie-jar"),
-    "wget": ("-O", "--output-document", "-P", "--directory-prefix", "-o", "--output-file"),
-    "tar": ("-C", "--directory", "-f", "--file"),
-    "bsdtar": ("-C", "-f"),
-    "unzip": ("-d",),
-    "gcc": ("-o",),
-    "cc": ("-o",),
-    "find": ("-fprint", "-fprintf", "-fls", "-fprint0"),
-    "openssl": ("-out",),
-    "base64": ("-o",),
-    "patch": ("-o", "-d"),
-}
 _VALUED = {
     "head": "nc", "tail": "ncs", "cut": "dfbc", "grep": "eABCmdD", "egrep": "eABCmdD", "rg": "egtTABCmM", "touch": "drt",
     "truncate": "sr", "mkdir": "m", "install": "mogt", "cp": "tS", "mv": "tS", "ln": "tS", "shred": "ns", "sort": "kotST",
@@ -204,6 +185,8 @@ class _Reader:
         self.network = False
         self.unread = unread
         self._cwds: tuple[str | None, ...] = ()
+        self._fed: tuple[str, ...] = ()
+        self._stdin: str | None = None
         self._visited = 0
 
     def read(self, command: SimpleCommand) -> None:
@@ -213,12 +196,16 @@ class _Reader:
             self._add("write", path)
         for path in command.reads:
             self._add("read", path)
-        if not command.words or command.wrapper:
+        self._fed = command.reads
+        self._stdin = command.stdin
+        if not command.words:
             return
         name = os.path.basename(command.words[0].rstrip("/")).casefold()
         words = command.words[1:]
+        self._outputs(name, words, command.stdin)
+        if command.wrapper:
+            return
         self._contact(name, words)
-        self._outputs(name, words)
         if UNKNOWN in command.words[0]:
             self.unread = True
         elif name == "git":
@@ -228,14 +215,14 @@ class _Reader:
 
     # --- files ---
 
-    def _add(self, kind: Kind, path: str, *, deep: bool = False, certain: bool = True) -> None:
+    def _add(self, kind: Kind, path: str, *, deep: bool = False, certain: bool = True, stored: bool = False) -> None:
         if path.isdigit() or path == "-" or path.startswith("/dev/"):
             return
         for place in self._places(path):
             if place is None:
                 self.unread = True
             else:
-                self.effects.append(Effect(kind, shown_path(place, self.root), deep, certain))
+                self.effects.append(Effect(kind, shown_path(place, self.root), deep, certain, stored))
 
     def _places(self, path: str) -> Iterator[str | None]:
         """Yield what a word means as a path: links followed, and the link itself, which may be replaced or deleted."""
@@ -282,24 +269,32 @@ class _Reader:
     def _program(self, name: str, words: Sequence[str]) -> None:
         letters = "".join(word[1:] for word in words if word.startswith("-") and not word.startswith("--"))
         operands = list(_operands(words, _VALUED.get(name, "")))
-        if name in _TEXTUAL | _LISTERS:
+        if name in _TEXTUAL | _LISTERS or program_files.is_known(name):
             return
         if name in _REMOVERS:
             for path in operands:
                 self._add("delete", path, deep=True)
+        elif name == "install" and any(re.match(r"-[a-zA-Z]*d|--directory$", word) for word in words):
+            return
         elif name in _MOVERS | _COPIERS:
             self._copy(name, operands, _option(words, "-t", "--target-directory"))
         elif name in _ATTRIBUTES:
             for path in operands[1:]:
                 self._add("write", path, deep="R" in letters)
         elif name in _EDITORS_IN_PLACE and _in_place(words):
-            for path in operands if {"-e", "-f", "--expression"} & set(words) else operands[1:]:
-                self._add("write", path)
+            self.unread |= name not in ("sed", "gsed") or not _is_plain_sed(words)
         elif name in _WRITERS:
-            for path in operands:
+            for path in operands if name not in _EDITORS else ():
                 self._add("write", path)
+            self.unread |= name in _EDITORS
         elif name == "dd":
             self._dd(words)
+        elif name == "patch":
+            options, plain = program_files.parse_options(words, _PATCH_VALUED)
+            named = [value for option, value in options if option in ("-i", "--input")]
+            if not plain:  # otherwise the one file that is named is changed, whatever the patch says
+                self._patch(words, self._stdin, named)
+            self._unread_program(words)
         elif name == "sort":
             self._readers(name, words, operands, letters)
         elif name in ("uniq", "xxd"):  # the second operand is their output
@@ -340,6 +335,7 @@ class _Reader:
         for source in sources:
             if name in _MOVERS:
                 self._add("delete", source, deep=True)
+                self._add("read", source, deep=True)
             elif not _REMOTE.fullmatch(source):
                 self._add("read", source, deep=name != "ln")
         if not target or _REMOTE.fullmatch(target):
@@ -357,10 +353,22 @@ class _Reader:
             if name in ("of", "if") and path:
                 self._add("write" if name == "of" else "read", path)
 
-    def _outputs(self, name: str, words: Sequence[str]) -> None:
-        for option in _OUTPUT.get(name, ()):
-            if path := _option(words, option):
-                self._add("write", path, deep=option in ("-C", "-d", "-P", "--directory", "--directory-prefix"))
+    def _outputs(self, name: str, words: Sequence[str], stdin: str | None) -> None:
+        for use in program_files.uses(name, words, stdin):
+            self._add(use.kind, use.path, deep=use.deep, certain=use.certain)
+
+    def _patch(self, words: Sequence[str], stdin: str | None, named: Sequence[str], folder: str = "") -> None:
+        """Add what a patch changes, where it can be read: from the files that are named, or from the input."""
+        strip_text = _option(words, "-p", "--strip")
+        strip = int(strip_text) if strip_text.isdecimal() else None
+        texts = [stdin] if stdin else []
+        for path in [*named, *self._fed]:
+            for place in self._places(path):
+                text = _read_small(place) if place else None
+                texts += [text] if text is not None else []
+        for text in texts:
+            for path in program_files.patched_paths(text, strip):
+                self._add("write", os.path.join(folder, path))
 
     def _mention(self, word: str) -> None:
         """Note a path that is given to a program which may do anything with it."""
@@ -387,9 +395,11 @@ class _Reader:
         # -C is where git works, not what it writes: paths after it are relative to that folder.
         for folder in folders:
             self._cwds = tuple(_entered(cwd, folder) for cwd in self._cwds)
+        self._stored(verb, rest)
         options = ("-o", "--output", "--output-directory") if verb in ("format-patch", "archive") else ("--output",)
         if path := _option(rest, *options):
             self._add("write", path, deep=verb == "format-patch")
+        self._git_targets(verb, rest)
         if verb == "rm" and "--cached" not in rest:
             for path in operands:
                 self._add("delete", path, deep=True)
@@ -404,13 +414,46 @@ class _Reader:
         elif verb == "bundle" and operands[:1] == ["create"]:
             for path in operands[1:2]:
                 self._add("write", path)
-        elif verb in ("show", "cat-file") and any(":" in word for word in operands):
-            for word in operands:
-                self._add("read", word.partition(":")[2]) if ":" in word else None
         elif verb not in _GIT_READS:
             self.unread = True
             for word in rest:
                 self._mention(word)
+
+    def _stored(self, verb: str, rest: Sequence[str]) -> None:
+        """Add what a Git command shows of the contents of its repository."""
+
+        def is_path(word: str) -> bool:
+            return any(place is not None and os.path.lexists(place) for place in self._places(word))
+
+        cwds = self._cwds
+        tops = tuple(_top(cwd) for cwd in cwds)
+        for each in git_objects.shown(verb, rest, is_path):
+            self._cwds = tops if each.top else cwds
+            self._add("read", each.path or ".", deep=each.deep, certain=each.certain, stored=True)
+        self._cwds = cwds
+
+    def _git_targets(self, verb: str, rest: Sequence[str]) -> None:
+        """Add the files and folders that a Git command makes besides changing the working tree."""
+        options, operands = program_files.parse_options(rest, _GIT_VALUED.get(verb, frozenset()))
+        values = dict(options)
+        if verb == "clone" and operands:
+            named = operands[1] if len(operands) > 1 else os.path.basename(re.sub(r"(/?\.git)?/?$", "", operands[0]))
+            self._add("write", named, deep=True)
+        elif verb == "worktree" and operands[:1] == ["add"]:
+            for path in operands[1:2]:
+                self._add("write", path, deep=True)
+        elif verb == "init":
+            for path in operands[:1]:
+                self._add("write", path, deep=True)
+        elif verb == "config" and len(operands) > 1:
+            if config := values.get("-f") or values.get("--file"):
+                self._add("write", config)
+        elif verb == "checkout-index":
+            if prefix := values.get("--prefix"):
+                self._add("write", prefix, deep=True)
+        elif verb == "apply" and ("--apply" in values or not _LOOKING & values.keys()):
+            strip = rest if "-p" in values else ["-p1"]
+            self._patch(strip, self._stdin, operands, values.get("--directory", ""))
 
     # --- hosts ---
 
@@ -428,6 +471,34 @@ class _Reader:
             elif name in _HOST_OPERAND and not word.startswith(("-", "/", ".")):
                 plain = _HOST.fullmatch(re.sub(r"^([^:]*):\d+$", r"\1", re.split(r"[/?#]", word)[0]))
                 self.hosts += [plain[1].lower()] if plain else []
+
+
+_GIT_VALUED: dict[str, frozenset[str]] = {
+    "clone": frozenset(
+        "-b --branch -o --origin -u --upload-pack --reference --template --depth -c --config -j --jobs --filter"
+        " --separate-git-dir".split()
+    ),
+    "worktree": frozenset("-b -B --reason".split()),
+    "init": frozenset("-b --initial-branch --template --separate-git-dir --object-format --shared".split()),
+    "config": frozenset("-f --file --blob --type --default --comment".split()),
+    "checkout-index": frozenset("--prefix --stage".split()),
+    "apply": frozenset("-p -C --directory --exclude --include --whitespace --build-fake-ancestor".split()),
+}  # fmt: skip
+
+
+_LOOKING = frozenset("--stat --numstat --summary --check".split())
+"""Options with which `git apply` changes nothing."""
+
+
+def _top(cwd: str | None) -> str | None:
+    """Return the top of the repository that a folder is in; the folder where there is none."""
+    folder = cwd
+    while folder is not None and not os.path.lexists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return cwd
+        folder = above
+    return folder
 
 
 def _entered(cwd: str | None, folder: str) -> str | None:
@@ -464,6 +535,29 @@ def _option(words: Sequence[str], *names: str) -> str:
             if word.startswith(name) and not name.startswith("--") and len(word) > len(name) and len(name) == 2:
                 return word[2:]
     return ""
+
+
+_PATCH_VALUED = frozenset(
+    "-p -F -V -B -Y -z -g -d -D -i -o -r --strip --input --output --directory --reject-file --fuzz".split()
+)
+MAX_PATCH = 1_000_000
+
+
+def _read_small(path: str) -> str | None:
+    """Return the text of a regular file that is not large; None for anything else. Never waits for a pipe."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_PATCH:
+            return None
+        return os.read(descriptor, MAX_PATCH).decode(errors="replace")
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def _is_plain_sed(words: Sequence[str]) -> bool:

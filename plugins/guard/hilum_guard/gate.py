@@ -18,7 +18,18 @@ from hilum import ToolError, Verdict, allow, ask, deny, errors
 from hilum_guard.addresses import carried_data, host_of, hosts_within, is_known, is_loopback
 from hilum_guard.effects import Effect, Kind, Reach, reach, shown_path
 from hilum_guard.rule_files import Rules
-from hilum_guard.rules import DOMAIN, EXACT, Case, Rule, allowed, exact_path, fit, fit_path, pattern_words
+from hilum_guard.rules import (
+    DOMAIN,
+    EXACT,
+    Case,
+    Rule,
+    allowed,
+    exact_path,
+    fit,
+    fit_path,
+    pattern_words,
+    unresolved_reason,
+)
 from hilum_guard.tool_names import STANDARD
 
 if TYPE_CHECKING:
@@ -79,7 +90,7 @@ def read_call(tool: Tool, text: str, workspace: Workspace) -> Call:
 
         folder = workspace.resolve(str(arguments.get("working_directory") or "."))
         read = judge_command(command, workspace=workspace.root, folder=folder)
-        reached = reach(read.commands, str(workspace.root), complete=read.complete)
+        reached = reach(read.all_commands, str(workspace.root), complete=read.complete)
         case = Case(tool.name, arguments, command=read, category=tool.risk, reach=reached)
         return Call(case, tool.risk, workspace.root, folder=folder)
     host = host_of(arguments.get("url")) if tool.risk == "network" else ""
@@ -118,7 +129,7 @@ def _kind(tool: Tool, parameter: str) -> Kind | None:
         return "delete"
     if parameter in tool.writes or tool.risk == "write":
         return "write"
-    return "read" if tool.name == "read_file" else None
+    return "read" if tool.name in ("read_file", "search_files") else None
 
 
 def _mentioned(workspace: Workspace, arguments: Mapping[str, Any]) -> list[Effect]:
@@ -188,7 +199,7 @@ class Gate:
             hint = "It is not asked for. Do without it, or tell the user what to run themselves."
             return deny(f"{read.reason} {hint}", code=errors.E_BLOCKED), "destructive command"
         if rule := self._first("deny", call.case):
-            return deny(f"A rule of the user's denies it: {rule.text} ({rule.source})."), _where(rule)
+            return deny(_denied_text(rule, call.case)), _where(rule)
         if self.rules.mistakes and call.changes:
             count = len(self.rules.mistakes)
             text = f"The rules have {count} mistake{'s' * (count > 1)}, so nothing is changed until the user mends them"
@@ -213,7 +224,14 @@ class Gate:
     def _asked(self, case: Case) -> tuple[str, Rule] | None:
         """Give why a rule has the call asked: it says so, or it denies what the call may turn out to be."""
         if rule := self._first("deny", case, ("maybe",)) or self._unread(case):
-            return f"It may be what a rule denies: {rule.text}.", rule
+            hint = ""
+            if rule.about_paths and any(effect.stored for effect in case.reach.effects):
+                hint = (
+                    " Git may show any file of the repository here; name the files that you mean (`git diff -- src`)."
+                )
+            return f"It may be what a rule denies: {rule.text}.{hint}", rule
+        if (rule := self._first("ask", case, ("yes",))) and (why := unresolved_reason(rule, case)):
+            return f"It may be what a rule has asked: {rule.text}; {why}.", rule
         if rule := self._first("ask", case, ("yes", "maybe")):
             return f"A rule has it asked: {rule.text}.", rule
         return None
@@ -290,7 +308,7 @@ class Gate:
         from hilum_guard.narrow import scope
 
         case = call.case
-        for command in read.commands:
+        for command in read.all_commands:
             if why := protected.governs_hilum(command.words + command.writes, command.cwd):
                 return deny(f"{why}: no tool may change what governs hilum."), "self-protection"
         wide = scope(case.tool, str(case.arguments["command"]), read)
@@ -403,6 +421,16 @@ class Gate:
         used = [rule for rule in by if rule is not None]
         rest = [command for command, rule in zip(read.commands, by, strict=True) if rule is None]
         return used[0] if used and all(_harmless_alone(command, call) for command in rest) else None
+
+
+def _denied_text(rule: Rule, case: Case) -> str:
+    """Return what the model reads of a call that a rule denies."""
+    why = unresolved_reason(rule, case)
+    if why:
+        return (
+            f"It may be what a rule of the user's denies: {rule.text} ({rule.source}); {why}. Run the command itself."
+        )
+    return f"A rule of the user's denies it: {rule.text} ({rule.source})."
 
 
 def _plain(commands: Iterable[Any]) -> bool:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, unquote_plus
 
-import attrs
 import msgspec
 import trio
 from hilum import (
@@ -24,17 +23,15 @@ from hilum import (
     ToolError,
     ToolResult,
     Verdict,
-    ask,
     config_folder,
-    deny,
     environment,
     hookimpl,
 )
-from hilum.errors import E_ADDRESS
 from hilum.events import ApprovalAnswered, ApprovalAsked, CallDone, Delta, Event, PromptQueued
 
-from hilum_guard import rule_files, sandbox
-from hilum_guard.addresses import ascii_host, host_of, is_web_address, named_hosts, typed
+from hilum_guard import judging, rule_files, sandbox
+from hilum_guard.addresses import ascii_host, host_of, named_hosts, typed
+from hilum_guard.judging import SECRET_ADDRESS
 from hilum_guard.keeping import Keeper
 from hilum_guard.redaction import PLACEHOLDER, Redactor, is_settings, is_source, settings_secrets
 from hilum_guard.secret_paths import SecretFiles
@@ -48,7 +45,6 @@ if TYPE_CHECKING:
 
 # Texts of results that are remembered as clean.
 MAX_CLEAN = 256
-SECRET_ADDRESS = "a secret in an address"
 
 
 class Explained(NamedTuple):
@@ -91,7 +87,7 @@ class Guard:
         self._redactor = Redactor({**os.environ, **environment()}, _secrets(self._config))
         self.rules = rule_files.Rules(stamp=("never read",))
         self._tools: frozenset[str] | None = None
-        self.reload()
+        self._begun = self._taken = 0
         self._secret_files = SecretFiles()
         self._heard = 0
         self._hosts = {
@@ -102,24 +98,35 @@ class Guard:
         }
         # Texts of commands that name files of secrets, and these files: asked for, so that such a command sees them.
         self._uses: dict[str, frozenset[str]] = {}
+        self._revealed: dict[tuple[str, ...], frozenset[str]] = {}
         box.held["rules that deny"] = lambda: self._denied_paths().held()
         box.held["secrets"] = lambda: sandbox.Held(hidden=tuple(self._secrets_of_workspace()))
         box.uses = self._uses_of
 
-    def reload(self) -> None:
+    async def reload(self) -> None:
         """Read the rules again if their files or the tools changed; note mistakes."""
-        root = self._session.workspace.root
-        # While the session opens there are no tools yet, so names are compared with the first call.
-        tools = frozenset(self._session.tools) or None
-        if self.rules.stamp == rule_files.stamp(self._config, root) and self._tools == tools:
+        number = self._begin()
+        question = self._question(None, "")
+        rules = await trio.to_thread.run_sync(judging.read_rules, question, abandon_on_cancel=True)
+        self._take_rules(rules, question, number)
+
+    def _begin(self) -> int:
+        """Return the number of a reading of the rules: what began later saw the files later."""
+        self._begun += 1
+        return self._begun
+
+    def _take_rules(self, rules: rule_files.Rules, question: judging.Question, number: int) -> None:
+        """Keep the rules that a thread read, unless a reading that began later was here first; note mistakes."""
+        if number < self._taken:
             return
-        self._tools = tools
+        self._taken = number
         before = self.rules.mistakes
-        self.rules = rule_files.load(self._config, root, tools, self._session.kind)
-        if self.rules.mistakes and self.rules.mistakes != before:
+        self.rules = rules
+        self._tools = question.names
+        if rules.mistakes and rules.mistakes != before:
             say = "The rules have mistakes; until they are mended, nothing that changes something runs:"
-            listed = "".join(f"\n  {mistake}" for mistake in self.rules.mistakes)
-            self._session.note("guard.mistakes", say=say + listed, mistakes=list(self.rules.mistakes))
+            listed = "".join(f"\n  {mistake}" for mistake in rules.mistakes)
+            self._session.note("guard.mistakes", say=say + listed, mistakes=list(rules.mistakes))
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -130,38 +137,41 @@ class Guard:
             tool: The tool.
             arguments: Its arguments, as JSON.
         """
-        from hilum_guard.gate import Gate, read_call
+        while True:
+            number = self._begin()
+            question = self._question(tool, arguments)
+            # One hop for all that looks at the disk. It can be abandoned: a gate that takes long is held to be broken.
+            judged = await trio.to_thread.run_sync(judging.judge, question, abandon_on_cancel=True)
+            self._take_rules(judged.rules, question, number)
+            if judged.undecided:
+                await self.box.enforced()
+            elif self._session.approve == question.approve:  # else the policy changed meanwhile
+                break
+        if judged.uses and judged.call is not None:
+            self._uses[str(judged.call.case.arguments["command"])] = judged.uses
+        return judged.verdict, judged.source
 
-        self.reload()
-        try:
-            # In a thread: reading looks at the disk, and a gate that takes long is held to be broken.
-            call = await trio.to_thread.run_sync(read_call, tool, arguments, self._session.workspace)
-        except ToolError as error:
-            return deny(str(error), code=error.code), "arguments"
-        if placed := self._placeholder(call):
-            return deny(placed), "a hidden secret"
-        held = self._session.approve != "auto" or call.case.command is None or await self._held()
-        named: tuple[tuple[str, str], ...] = ()
-        if (call.reached and call.changes) or call.case.command is not None:
-            named = await trio.to_thread.run_sync(self._named)
-        unheld = self._settings.unsandboxed == "run"
-        gate = Gate(self.rules, self._session.approve, held, catalog=self._catalog(), named=named, unheld=unheld)
-        if call.case.command is not None and next(self.rules.of("deny"), None):
-            paths_held, network_held = await self._denied_held()
-            gate = attrs.evolve(gate, paths_held=paths_held, network_held=network_held)
-        if call.case.category == "network":
-            url = call.case.arguments.get("url")
-            if not call.case.host and is_web_address(url):
-                return deny(f"{url!a:.300} does not name its host plainly.", code=E_ADDRESS), "address"
-            gate = attrs.evolve(gate, known_hosts=self._known_hosts())
-        verdict = gate.judge(call)
-        if (verdict[0] is None or verdict[0].kind != "deny") and self._carries_secret(call):
-            # For exactly this address: a yes to it answers for no other one, and so no wider yes answers for it.
-            scope = f"{call.case.tool}(url={call.case.arguments['url']})"
-            return ask("The address has a secret of yours in it.", scope=scope), SECRET_ADDRESS
-        if call.case.command is not None and (secrets := gate.secrets(call)):
-            self._note_uses(str(call.case.arguments["command"]), secrets)
-        return verdict
+    def _question(self, tool: Tool | None, arguments: str) -> judging.Question:
+        return judging.Question(
+            tool=tool,
+            arguments=arguments,
+            workspace=self._session.workspace,
+            config=self._config,
+            rules=self.rules,
+            tools=self._tools,
+            # While the session opens there are no tools yet, so names are compared with the first call.
+            names=frozenset(self._session.tools) or None,
+            catalog=self._catalog(),
+            approve=self._session.approve,
+            kind=self._session.kind,
+            enforced=self.box.known,
+            offline=self._settings.network == "none",
+            unheld=self._settings.unsandboxed == "run",
+            known_hosts=self._known_hosts() if tool is not None and tool.risk == "network" else frozenset(),
+            named=self._named,
+            placeholder=self._placeholder,
+            carries_secret=self._carries_secret,
+        )
 
     def _carries_secret(self, call: Call) -> bool:
         url = call.case.arguments.get("url")
@@ -191,13 +201,6 @@ class Guard:
         """Return the permission categories of all tools that rules can name."""
         return {**STANDARD, **{tool.name: tool.risk for tool in self._session.tools.values()}}
 
-    async def _denied_held(self) -> tuple[bool, bool]:
-        """Return whether the sandbox keeps unread commands from the paths that rules deny, and from the network."""
-        enforced = await self.box.enforced()
-        denied = await trio.to_thread.run_sync(self._denied_paths)
-        paths_held = enforced.protected and denied.complete
-        return paths_held, bool(enforced.network) and self._settings.network == "none"
-
     def _denied_paths(self) -> DeniedPaths:
         from hilum_guard.held_rules import denied_paths
 
@@ -216,13 +219,40 @@ class Guard:
             if real not in shown and not named & {relative, exact_path(relative)}:
                 yield real
 
-    def _note_uses(self, command: str, paths: Iterable[str]) -> None:
-        root = self._session.workspace.root
-        self._uses[command] = frozenset(os.path.realpath(os.path.join(root, path)) for path in paths)
+    def withheld(self, base: str) -> Callable[[str], bool]:
+        """Return what tells whether a search leaves a file out: ``read_file`` would need approval for it, or be denied.
+
+        The rules are those of the last call that was judged, which is the search itself.
+
+        Args:
+            base: The path that the search names, relative to the workspace. It was judged as a path of the call: where it
+                needed approval, what it needed it for is approved.
+        """
+        from hilum_guard.withholding import make_filter
+
+        return make_filter(self.rules, base, self._session.workspace.root, self._catalog())
 
     def _uses_of(self, argv: tuple[str, ...]) -> frozenset[str]:
         """Return the hidden files that a command sees, as the user was asked about them."""
-        return self._uses.get(argv[-1], frozenset()) if argv else frozenset()
+        return self._uses.get(argv[-1], frozenset()) | self._revealed.get(argv, frozenset()) if argv else frozenset()
+
+    def denied_to_commands(self) -> tuple[str, ...]:
+        """Return the existing paths that rules keep from being read and the sandbox hides. Blocks."""
+        return self._denied_paths().hidden
+
+    @contextmanager
+    def reveal(self, argv: Sequence[str], paths: Iterable[str]) -> Iterator[None]:
+        """Let one command see hidden files while the block lasts: those whose reading the user approved, or to list names.
+
+        Args:
+            argv: Program and arguments, as they are given to ``session.processes`` in the block.
+            paths: The files, resolved.
+        """
+        self._revealed[(*argv,)] = frozenset(paths)
+        try:
+            yield
+        finally:
+            self._revealed.pop((*argv,), None)
 
     async def explain(self, tool: Tool, arguments: str) -> Explained:
         """Say what would happen to a call by the approval policy and the guard. Takes what ``judge`` takes."""
@@ -234,7 +264,8 @@ class Guard:
         verdict, source = await self.judge(tool, arguments)
         commands: tuple[str, ...] = ()
         with suppress(ToolError):
-            read = read_call(tool, arguments, self._session.workspace).case.command
+            call = await trio.to_thread.run_sync(read_call, tool, arguments, self._session.workspace)
+            read = call.case.command
             commands = tuple(" ".join(command.words) for command in read.commands) if read else ()
         if verdict is None:
             verdict = Verdict("allow", "Nothing speaks against it.")
@@ -243,10 +274,6 @@ class Guard:
             verdict.kind
         ]
         return Explained(outcome, verdict.reason, f"{source}, approve = {approve}", verdict.scope, commands)
-
-    async def _held(self) -> bool:
-        enforced = await self.box.enforced()
-        return enforced.files and enforced.protected
 
     def _placeholder(self, call: Call) -> str:
         """Return why a call must not run that has the placeholder of a secret in it, empty if it may.
@@ -274,7 +301,8 @@ class Guard:
         run = agent.conversation.run
         state = run.calls.get(call.id) if run else None
         if state is not None and state.withheld and (path := _path_of(call)):
-            self._remember(path)  # the model sees a placeholder for what it writes there
+            # The model sees a placeholder for what it writes there.
+            await trio.to_thread.run_sync(self._remember, path)
         if verdict is not None and verdict.kind == "ask" and source == "protected file":
             self.keeper.expect(agent, call, tool)
         if verdict is not None and verdict.kind == "ask" and verdict.scope:
@@ -293,6 +321,8 @@ class Guard:
         """Undo what a command left for others to execute; replace secrets before the result is logged and seen by anyone."""
         checked = await self.keeper.check_result(agent, call, result)
         cleaned = self._without_secrets(call, checked or result)
+        if cleaned is not None and (path := _path_of(call)):
+            await trio.to_thread.run_sync(self._remember, path)
         return cleaned or checked
 
     def _without_secrets(self, call: ToolCall, result: ToolResult) -> ToolResult | None:
@@ -316,8 +346,6 @@ class Guard:
         data = _cleaned(result.data, clean)
         if not found:
             return None
-        if path:
-            self._remember(path)
         return msgspec.structs.replace(result, parts=parts, data=data)
 
     @hookimpl(trylast=True)
@@ -487,6 +515,7 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
     """Make the guard of a session, and end what it started."""
     async with asynccontextmanager(sandbox.open_session)(session) as box:
         guard = Guard(session, box)
+        await guard.reload()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.keep_rules)
             guard.keeper.start(nursery)

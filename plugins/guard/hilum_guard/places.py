@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+from functools import cache
 from itertools import islice
 
 import attrs
@@ -47,7 +48,12 @@ MAX_GLOB = 200
 
 def matches(name: str, patterns: tuple[str, ...]) -> bool:
     """Whether a name, folded, fits one of some patterns."""
-    return any(fnmatch.fnmatchcase(folded(name), pattern) for pattern in patterns)
+    return _union(patterns).match(folded(name)) is not None
+
+
+@cache
+def _union(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(fnmatch.translate(pattern) for pattern in patterns))
 
 
 def within(path: str, folder: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
 
 from hilum_guard.words import Word
 
@@ -29,8 +30,51 @@ LONG_VALUES = frozenset(
     """--user --group --signal --kill-after --adjustment --unset --chdir --split-string --prompt --host --root --interval
     --setuid --setgid --target --unit --property --class --classdata --argv0""".split()
 )
-RUNNERS = {"uv": "run", "poetry": "run", "pipenv": "run", "hatch": "run", "pdm": "run", "rye": "run", "conda": "run",
-           "bundle": "exec", "direnv": "exec"}  # fmt: skip
+# Programs with sub-commands that run the rest of the line; an empty one stands for the program itself.
+RUNNERS: dict[str, tuple[str, ...]] = {
+    "uv": ("run",),
+    "poetry": ("run",),
+    "pipenv": ("run",),
+    "hatch": ("run",),
+    "pdm": ("run",),
+    "rye": ("run",),
+    "conda": ("run",),
+    "bundle": ("exec",),
+    "direnv": ("exec",),
+}
+# The same for programs that fetch and run others, or set up an environment first.
+LAUNCHERS: dict[str, tuple[str, ...]] = {
+    "uvx": ("",),
+    "npx": ("",),
+    "bunx": ("",),
+    "pnpx": ("",),
+    "pipx": ("run",),
+    "npm": ("exec", "x"),
+    "pnpm": ("exec", "dlx"),
+    "yarn": ("exec", "dlx"),
+    "bun": ("x",),
+    "mise": ("exec", "x"),
+    "asdf": ("exec",),
+    "rbenv": ("exec",),
+    "pyenv": ("exec",),
+    "nodenv": ("exec",),
+    "volta": ("run",),
+    "fnm": ("exec",),
+    "op": ("run",),
+    "doppler": ("run",),
+    "aws-vault": ("exec",),
+    "infisical": ("run",),
+    "dotenvx": ("run",),
+    "cross-env": ("",),
+    "env-cmd": ("",),
+    "micromamba": ("run",),
+    "mamba": ("run",),
+    "tox": ("exec",),
+    "pixi": ("run",),
+    "nix-shell": ("",),
+    "devbox": ("run",),
+    "lerna": ("exec",),
+}
 
 
 def program(word: Word) -> str:
@@ -56,6 +100,23 @@ def operands_at(words: tuple[Word, ...], valued: str, i: int = 1) -> int:
         elif at := next((n for n, c in enumerate(text[1:], 2) if c in valued), 0):
             i += at == len(text)
     return i
+
+
+def later_starts(words: tuple[Word, ...], valued: str, at: int) -> Iterator[int]:
+    """Yield where a command may begin as well: an option before it that is not known may take a value.
+
+    Args:
+        words: The words of the command that runs another one.
+        valued: Its short options that take a value.
+        at: Where the other command begins if no option that is not known takes one.
+    """
+    while 1 < at < len(words):
+        option = words[at - 1].value
+        if option == "--" or not option.startswith("-") or "=" in option or option in LONG_VALUES:
+            return
+        at = operands_at(words, valued, at + 1)
+        if at < len(words):
+            yield at
 
 
 def rejoined(words: tuple[Word, ...]) -> str:

@@ -45,6 +45,8 @@ class Reader(Expander):
     Attributes:
         found: The simple commands, in the order they would run.
         doubts: Why the text as a whole is not harmless; empty if only the commands decide.
+        git_settings: Settings that `git config` makes in the text, for the commands after it.
+        unresolved: Commands whose sub-command cannot be told, each with the reason.
     """
 
     def __init__(self, places: Places, cwd: str) -> None:
@@ -62,7 +64,9 @@ class Reader(Expander):
         self.literals: list[tuple[int, str]] = []
         self.pipes: dict[str, str] = {}
         self.bombs: list[str] = []
-        self.depth = self.nested = self.steps = 0
+        self.depth = self.nested = self.steps = self.implied_depth = 0
+        self.git_settings: list[tuple[str, str]] = []
+        self.unresolved: list[tuple[Simple, str]] = []
         self.source: Source
 
     # -- texts -----------------------------------------------------------------------------------------------------
@@ -82,10 +86,11 @@ class Reader(Expander):
         if not text.strip():
             return None
         self.doubt("It runs a text with commands of its own.")
-        if UNKNOWN in text:
-            return None
         if self.nested >= MAX_NESTED:
             raise Unreadable("The command nests too many commands in one another.")
+        if UNKNOWN in text:
+            self._read_unknown(text, positional, stdin)
+            return None
         outer, state = self.source, self.state
         self.state, self.nested = state.copy(), self.nested + 1
         self.state.positional = positional or state.positional
@@ -98,6 +103,22 @@ class Reader(Expander):
             return None
         finally:
             self.source, self.state, self.nested = outer, state, self.nested - 1
+
+    def _read_unknown(self, text: str, positional: tuple[str, ...], stdin: str | None) -> None:
+        """Read a text of which only the run would tell a part: that part may be commands, too. All of it is implied."""
+        before = len(self.found)
+        self.note_unknown()
+        self.read_nested(text.replace(UNKNOWN, "${HILUM_UNKNOWN_TEXT}"), positional, stdin)
+        self.imply(before)
+
+    def note_unknown(self) -> None:
+        """Note a command that only the run would tell."""
+        unknown = (Word(UNKNOWN, plain=False),)
+        self.found.append(Simple(unknown, cwds=self.state.cwds, source=UNKNOWN, places=self.state.places, implied=True))
+
+    def imply(self, before: int) -> None:
+        """Mark the commands that were found since then as implied."""
+        self.found[before:] = [attrs.evolve(simple, implied=True) for simple in self.found[before:]]
 
     def doubt(self, why: str) -> None:
         """Note why the text is not harmless."""

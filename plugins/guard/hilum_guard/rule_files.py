@@ -7,8 +7,8 @@ changes something runs.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +24,8 @@ WORKSPACE = "workspace"
 SESSION = "session"
 KINDS = ("main", "shared", "headless")
 EFFECTS: tuple[Effect, ...] = ("allow", "ask", "deny")
+MAX_BYTES = 2_000_000
+"""Bytes of a file of rules."""
 Stamp = tuple[object, ...]
 
 
@@ -81,8 +83,8 @@ def load(config: Path, workspace: Path, tools: Collection[str] | None = None, ki
     looked = stamp(config, workspace)
     rules: list[Rule] = []
     mistakes: list[str] = []
-    user = _File(user_file(config), mistakes, rules, tools)
-    project = _File(project_file(workspace), mistakes, rules, tools)
+    user = _File(user_file(config), mistakes, rules, tools, [])
+    project = _File(project_file(workspace), mistakes, rules, tools, [])
     data = user.read()
     user.lists({key: value for key, value in data.items() if key not in (WORKSPACE, SESSION)}, "", everywhere=True)
     user.kinds(data, kind)
@@ -98,11 +100,31 @@ def load(config: Path, workspace: Path, tools: Collection[str] | None = None, ki
     return Rules(tuple(rules), tuple(mistakes), looked)
 
 
+def _read_regular(path: Path) -> bytes:
+    """Return the content of a regular file. A pipe in its place is opened without waiting, and refused.
+
+    Raises:
+        OSError: There is none, it is no regular file, or it is too large.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(0, "it is no regular file")
+        if status.st_size > MAX_BYTES:
+            raise OSError(0, f"it has more than {MAX_BYTES:,} bytes")
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(MAX_BYTES)
+    finally:
+        os.close(descriptor)
+
+
 class _File(NamedTuple):
     path: Path
     mistakes: list[str]
     rules: list[Rule]
-    tools: Collection[str] | None = None
+    tools: Collection[str] | None
+    texts: list[str]
     table_name: str = ""
 
     def wrong(self, place: str, what: str, found: str = "") -> None:
@@ -111,11 +133,8 @@ class _File(NamedTuple):
         self.mistakes.append(f"{self.path}: {line}{place}: {what}" if place else f"{self.path}: {what}")
 
     def _line(self, found: str) -> int:
-        with suppress(OSError, ValueError):
-            for number, line in enumerate(self.path.read_text(encoding="utf-8").splitlines(), 1):
-                if found in line:
-                    return number
-        return 0
+        lines = self.texts[0].splitlines() if self.texts else []
+        return next((number for number, line in enumerate(lines, 1) if found in line), 0)
 
     def read(self) -> dict[str, Any]:
         """Give the file as plain data; nothing of one that is not there or cannot be read."""
@@ -124,9 +143,9 @@ class _File(NamedTuple):
         import tomllib
 
         try:
-            if not self.path.is_file():
-                raise OSError(0, "it is no regular file")
-            return tomllib.loads(self.path.read_bytes().decode().removeprefix("\ufeff"))
+            text = _read_regular(self.path).decode().removeprefix("\ufeff")
+            self.texts.append(text)
+            return tomllib.loads(text)
         except OSError as error:
             self.wrong("", f"cannot be read: {error.strerror}; mend or remove it")
         except UnicodeDecodeError as error:

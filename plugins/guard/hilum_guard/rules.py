@@ -13,7 +13,7 @@ import shlex
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -34,7 +34,7 @@ _FITS: tuple[Fit, ...] = ("", "unread", "maybe", "yes")
 __all__ = [
     "DOMAIN", "EXACT", "UNKNOWN", "Case", "Effect", "Fit", "Rule", "allowed", "exact", "exact_path", "explain", "fit",
     "fit_host", "fit_path", "fit_words", "folded", "harmless_wrapper", "literal_folder", "names", "parse", "path_kinds",
-    "pattern_words", "server_tools",
+    "pattern_words", "server_tools", "unresolved_reason",
 ]  # fmt: skip
 UNKNOWN = "…"
 DOMAIN = "domain:"
@@ -306,10 +306,12 @@ def _fit_effect(pattern: str, effect: PathEffect, kinds: frozenset[str]) -> Fit:
         if not effect.deep:
             return ""
         prefix = literal_folder(pattern)
-        if prefix is None:
-            return "unread"  # something below may have such a name
+        if prefix is None:  # something below may have such a name
+            return "maybe" if effect.stored else "unread"
         if not within(prefix, effect.path):
             return ""
+        if effect.stored and folded(prefix) != folded(effect.path):
+            return "maybe"  # a folder with other files in it, and nobody knows which of them a revision changes
     return "yes" if effect.certain else "maybe"
 
 
@@ -350,6 +352,7 @@ def exact(text: str) -> str:
     return EXACT + text
 
 
+@lru_cache(maxsize=1024)
 def pattern_words(pattern: str) -> tuple[str, ...]:
     """Split the pattern for a command into words; each may have ``*`` in it, and ``*`` alone is any number of words."""
     try:
@@ -420,10 +423,48 @@ def _fit_command(rule: Rule, case: Case, read: CommandVerdict) -> Fit:
     wanted = pattern_words(pattern)
     if rule.strict:
         return "yes" if allowed([wanted], read.commands) else ""
-    fits = [fit_words(wanted, command.words, strict=False) for command in read.commands]
-    if "yes" in fits:
+    fits = [fit_words(wanted, command.words, strict=False) for command in read.all_commands]
+    if "yes" in fits or unresolved_reason(rule, case):
         return "yes"
-    return "maybe" if "maybe" in fits or not read.complete else ""
+    in_doubt = "maybe" in fits or not read.complete or any(_names_in_code(wanted, c) for c in read.commands)
+    return "maybe" if in_doubt else ""
+
+
+def unresolved_reason(rule: Rule, case: Case) -> str:
+    """Return why a command may be what a rule about its program is about; empty if that can be told.
+
+    An unknown sub-command of a program may be any of its sub-commands: who denies one of them has denied it.
+    """
+    if rule.strict or case.command is None or not case.command.unresolved:
+        return ""
+    if rule.pattern is None or rule.pattern.startswith(EXACT):
+        return ""
+    wanted = pattern_words(rule.pattern)
+    if len(wanted) < 2 or wanted[0] == "*":
+        return ""
+    for command in case.command.unresolved:
+        if _word_fits(wanted[0], command.words[0], strict=False, program=True):
+            return command.reason
+    return ""
+
+
+# They run a program that is one of their words, or their input.
+_INTERPRETERS = re.compile(
+    r"(python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|tclsh|wish|expect|osascript|awk|gawk|mawk|nawk|irb|julia|Rscript"
+    r"|groovy|scala|jshell|guile|sbcl|emacs|vim|vi|ex|nvim|ed|gdb|sqlite3|psql|mysql|tmux|screen|make|find|tar|rsync)[\d.]*",
+    re.IGNORECASE,
+)
+
+
+def _names_in_code(wanted: Sequence[str], command: SimpleCommand) -> bool:
+    """Return whether code that an interpreter is given has all plain words of a pattern in it, in their order."""
+    plain = [re.escape(folded(word)) for word in wanted if not re.search(r"[*?\[]", word)]
+    if not plain or not command.words or not _INTERPRETERS.fullmatch(command.words[0].rpartition("/")[2]):
+        return False
+    texts = [word for word in command.words[1:] if len(word) > 1]
+    texts += [command.stdin] if command.stdin else []
+    code = re.compile(r"\b" + r"\b\W.{0,200}?\b".join(plain) + r"\b", re.DOTALL)
+    return any(code.search(folded(text)) for text in texts)
 
 
 def allowed(patterns: Sequence[Sequence[str]], commands: Sequence[SimpleCommand]) -> bool:

@@ -345,6 +345,11 @@ class Sandbox:
         self.on_replaced: Callable[[list[str]], None] = lambda _: None
         self.on_failed: Callable[[Exception], None] = lambda _: None
 
+    @property
+    def known(self) -> Enforced | None:
+        """What is enforced for this session's commands; None while nobody has looked."""
+        return self._enforced
+
     async def enforced(self) -> Enforced:
         """Tell what is enforced for this session's commands."""
         async with self._lock:

@@ -39,7 +39,10 @@ class Finder:
 
 @attrs.frozen
 class Simple:
-    """One simple command as it would run."""
+    """One simple command as it would run.
+
+    ``implied`` marks one that is not written in the text: what an alias, a script or an unread text stands for.
+    """
 
     words: tuple[Word, ...]
     assigned: tuple[str, ...] = ()
@@ -50,6 +53,7 @@ class Simple:
     wrapper: bool = False
     places: Places = Places("/", "/")
     finder: Finder | None = None
+    implied: bool = False
 
     @property
     def cwd(self) -> str | None:

@@ -12,7 +12,7 @@ import attrs
 from hilum_guard import distant
 from hilum_guard import words as w
 from hilum_guard.printed import printed
-from hilum_guard.programs import PREFIXES, RUNNERS, SHELLS, operands_at, program, rejoined
+from hilum_guard.programs import LAUNCHERS, PREFIXES, RUNNERS, SHELLS, later_starts, operands_at, program, rejoined
 from hilum_guard.words import UNKNOWN, Word
 
 if TYPE_CHECKING:
@@ -43,9 +43,15 @@ def follow(reader: Reader, simple: Simple) -> str | None:
     before = len(reader.found)
     reader.found.append(simple)
     output = special(reader, simple) if special else printed(simple, name)
+    _imply_others(reader, simple, name)
     if special is _prefix and len(reader.found) > before + 1:
         reader.found[before] = attrs.evolve(simple, wrapper=True)
     return output
+
+
+def _split_text(words: tuple[Word, ...], at: int) -> str:
+    """Return the text that `env -S` splits into words: the word after the option, and the rest."""
+    return " ".join((words[at + 1].value, rejoined(words[at + 2 :]))) if at + 1 < len(words) else ""
 
 
 def _prefix(reader: Reader, simple: Simple) -> str | None:
@@ -58,6 +64,8 @@ def _prefix(reader: Reader, simple: Simple) -> str | None:
     for flag in ("-S", "--split-string", "-c", "--command"):
         for n, word in enumerate(words[1:], 1):
             attached = word.value.startswith(flag) and flag != "-c" and word.value != flag
+            if name == "env" and flag == "-S" and (joined := re.fullmatch(r"-[iv0]+S(.*)", word.value, re.S)):
+                reader.read_nested(joined[1] + " " + rejoined(words[n + 1 :]) if joined[1] else _split_text(words, n))
             if word.value == flag and n + 1 < len(words):
                 if flag in {"-S", "--split-string"} and name != "env":
                     continue
@@ -78,9 +86,53 @@ def _prefix(reader: Reader, simple: Simple) -> str | None:
 
 
 def _runner(reader: Reader, simple: Simple) -> str | None:
-    words, verb = simple.words, RUNNERS[program(simple.words[0])]
-    at = next((n for n, word in enumerate(words) if word.value == verb), len(words))
+    words, verbs = simple.words, RUNNERS[program(simple.words[0])]
+    at = next((n for n, word in enumerate(words) if word.value in verbs), len(words))
     return reader.run_inner(simple, words[operands_at(words, "pn", at + 1) :])
+
+
+def _imply_others(reader: Reader, simple: Simple, name: str) -> None:
+    """Note the commands that a program may run besides the one that its words name at first sight.
+
+    An option that is not known may take the next word as its value, so the command may begin later; and `python -m pip` is
+    `pip`. What is noted here is implied: rules that ask or deny are held against it, and nothing else.
+    """
+    words = simple.words
+    before = len(reader.found)
+    starts: list[int] = []
+    verbs = RUNNERS.get(name) or LAUNCHERS.get(name)
+    if name in PREFIXES:
+        valued, skipped = PREFIXES[name]
+        starts += [at + skipped for at in later_starts(words, valued, operands_at(words, valued))]
+    elif verbs:
+        verb = next((n for n, word in enumerate(words) if word.value in verbs), 0 if "" in verbs else len(words))
+        first = operands_at(words, "pn", verb + 1)
+        starts += [first] if name in LAUNCHERS else []
+        starts += later_starts(words, "pn", first)
+        starts += [n + 1 for n, word in enumerate(words) if word.value == "--" and n > verb][:1]
+    for at in dict.fromkeys(starts):
+        reader.run_inner(simple, words[at:])
+    for n, word in enumerate(words[1:-1], 1):
+        if name in LAUNCHERS and word.value in ("-c", "--call"):
+            reader.read_nested(words[n + 1].value)
+    if (inner := _module(words, name)) is not None:
+        reader.run_inner(simple, inner)
+    reader.imply(before)
+
+
+def _module(words: tuple[Word, ...], name: str) -> tuple[Word, ...] | None:
+    """Return the command that `python -m NAME` and `uv run -m NAME` stand for; None for other commands."""
+    if not re.fullmatch(r"python[\d.]*|pypy[\d.]*|py|uv", name):
+        return None
+    begin = next((n for n, word in enumerate(words) if word.value == "run"), len(words)) if name == "uv" else 0
+    for n, word in enumerate(words[begin + 1 :], begin + 1):
+        if word.value in ("-m", "--module") or re.fullmatch(r"-[bBdEiIOPqsSuvx]*m", word.value):
+            return words[n + 1 :]
+        if found := re.fullmatch(r"-[bBdEiIOPqsSuvx]*m(\w.*)", word.value):
+            return (Word(found[1]), *words[n + 1 :])
+        if not word.value.startswith("-") and name != "uv":
+            return None
+    return None
 
 
 def _shell(reader: Reader, simple: Simple) -> str | None:
@@ -102,6 +154,8 @@ def _script(reader: Reader, simple: Simple, script: str, rest: tuple[Word, ...])
     text = reader.pipes.get(script)
     if script in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"} or any(x.value == "-s" for x in simple.words):
         text = simple.stdin
+        if text is None and not {"--version", "--help"} & {word.value for word in simple.words}:
+            reader.note_unknown()  # what is piped into a shell may be any command
     if text is None:
         return None
     return reader.read_nested(text, tuple(w.as_source(x.value) for x in rest))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -9,7 +10,8 @@ import trio
 from hilum import Call, Output, ToolError, errors, section, setting, tool
 
 from hilum_search.places import Aim, aim, show
-from hilum_search.running import FoundFile, FoundLine, Search, list_files, ripgrep, search
+from hilum_search.running import FoundFile, FoundLine, Scope, Search, list_files, ripgrep, search
+from hilum_search.withholding import LeftOut, revealing, withheld_files
 
 if TYPE_CHECKING:
     from hilum_search.engine.patterns import Pattern
@@ -76,23 +78,50 @@ async def search_files(
     settings = call.session.settings(SearchSettings)
     wanted = _pattern(pattern, literal, ignore_case)
     rg = settings.rg()
-    place = await trio.to_thread.run_sync(
-        lambda: aim(call.workspace, path, glob, ignored=include_ignored, max_size=settings.max_file_size),
-        abandon_on_cancel=True,
-    )
+
+    def prepare() -> tuple[Aim, Scope, Callable[[str], bool] | None]:
+        place = aim(call.workspace, path, glob, ignored=include_ignored, max_size=settings.max_file_size)
+        named = call.workspace.resolve(path or ".")
+        if named.is_file():
+            scope = place.scope._replace(revealed=revealing(call.session, str(named)))
+            return place._replace(scope=scope), scope, withheld_files(call.session, call.workspace.relative(named))
+        listed = place.scope._replace(revealed=revealing(call.session))
+        return place, listed, withheld_files(call.session, call.workspace.relative(named))
+
+    place, listed, withheld = await trio.to_thread.run_sync(prepare, abandon_on_cancel=True)
+    left_out = LeftOut(place.wanted, withheld)
+
+    def is_shown(file: str) -> bool:
+        return place.wanted(file) and not (withheld is not None and withheld(file))
+
     began, late = trio.current_time(), True
-    found = Search(place.wanted, lambda file: call.emit(_brief(file)), max(COUNTED, settings.limit))
+    found = Search(is_shown, lambda file: call.emit(_brief(file)), max(COUNTED, settings.limit))
     engine, shown = "", found
+    failed: ToolError | None = None
     with trio.move_on_after(settings.timeout):
-        engine = await search(call.processes, rg, place.scope, wanted, context, found)
-        if found.matches > found.most:  # which of them come first is known only in order
-            shown = Search(place.wanted, lambda file: None, settings.limit, sorted=True)
-            await search(call.processes, rg if engine == "rg" else "", place.scope, wanted, context, shown)
-        if not found.matches and (place.filters or found.searched is None):
-            found.searched = await _count(call, rg, place)
+        async with trio.open_nursery() as nursery:
+            if withheld is not None:
+                # All files are counted, not those with a match: else the count would tell what is in them.
+                nursery.start_soon(_count, call, rg, listed, left_out)
+            try:
+                engine = await search(call.processes, rg, place.scope, wanted, context, found)
+                if found.matches > found.most:  # which of them come first is known only in order
+                    shown = Search(is_shown, lambda file: None, settings.limit, sorted=True)
+                    await search(call.processes, rg if engine == "rg" else "", place.scope, wanted, context, shown)
+            except ToolError as error:
+                failed = error
+                nursery.cancel_scope.cancel()
+        if withheld is None and not found.matches and (place.filters or found.searched is None):
+            await _count(call, rg, listed, left_out)
         late = False
+    if failed is not None:
+        raise failed
+    if left_out.complete:
+        found.searched = left_out.searched
     text, data = _told(shown, found, settings, place, wanted, late)
-    data |= {"engine": engine, "seconds": round(trio.current_time() - began, 3)}
+    if withheld is not None and (left_out.count or not left_out.complete):
+        text += f"\n{left_out.described()}"
+    data |= {"engine": engine, "seconds": round(trio.current_time() - began, 3), "left_out": left_out.count}
     return Output(text, data=data, code=errors.E_TIMEOUT if late else "")
 
 
@@ -113,17 +142,13 @@ def _pattern(pattern: str, literal: bool, ignore_case: bool) -> Pattern:
         ) from None
 
 
-async def _count(call: Call, rg: str, place: Aim) -> int:
-    """Count the files that were searched, where the engine looked at more than was wanted."""
-    count = 0
-
-    def take(paths: list[bytes]) -> bool:
-        nonlocal count
-        count += sum(place.wanted(path.decode("utf-8", "surrogateescape")) for path in paths if path)
-        return False
-
-    await list_files(call.processes, rg, place.scope, take)
-    return count
+async def _count(call: Call, rg: str, scope: Scope, left_out: LeftOut) -> None:
+    """Count the files that are searched and those that are left out."""
+    try:
+        await list_files(call.processes, rg, scope, left_out.take)
+    except ToolError:  # the search itself says what is wrong
+        return
+    left_out.complete = True
 
 
 # --- what is told ----------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from hilum_search.engine.ignoring import in_repository
 from hilum_search.engine.patterns import Pattern
 from hilum_search.places import show
 from hilum_search.running import FoundFile, Scope, Search, search
+from hilum_search.withholding import withheld_files
 
 if TYPE_CHECKING:
     from hilum import Session
@@ -58,7 +59,8 @@ async def find_mentions(
     """
     if not words:
         return []
-    found = Search(lambda _: True, lambda _: None, COUNTED)
+    withheld = await trio.to_thread.run_sync(withheld_files, session, ".")
+    found = Search(lambda path: withheld is None or not withheld(path), lambda _: None, COUNTED)
     with trio.move_on_after(seconds):
         root = session.workspace.root
         repository = await trio.to_thread.run_sync(in_repository, str(root), abandon_on_cancel=True)

@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,6 +38,7 @@ class Scope(NamedTuple):
         ignored: Whether files that ignore files name are wanted too.
         repository: Whether ``base`` is in a repository: then the ignore files above it hold too.
         max_size: Bytes of a file above which it is not searched; 0 for any.
+        revealed: Opens a block in which a process, given by its words, may read the file that was named and approved.
     """
 
     root: Path
@@ -45,6 +47,7 @@ class Scope(NamedTuple):
     ignored: bool = False
     repository: bool = False
     max_size: int = 0
+    revealed: Callable[[list[str]], AbstractContextManager[None]] | None = None
 
 
 class _Text(msgspec.Struct):
@@ -193,7 +196,7 @@ async def search(processes: Processes, rg: str, scope: Scope, pattern: Pattern, 
         options += ["-i"] * pattern.ignore_case + ["-U"] * pattern.multiline + ["-P"] * pattern.pcre
         options += ["--sort=path"] * found.sorted
         argv = [rg, *options, "-e", pattern.for_ripgrep(), "--", _rg_base(scope)]
-        code, _ = await _read(processes, argv, scope.root, b"\n", found.take)
+        code, _ = await _read(processes, argv, scope, b"\n", found.take)
         if code in (0, 1) or found.complete:  # 2 and complete: some file could not be read
             return "rg"
         found.clear()
@@ -223,7 +226,7 @@ async def list_files(processes: Processes, rg: str, scope: Scope, take: Callable
             seen = True
             return take([path.removeprefix(b"./") for path in paths])
 
-        code, _ = await _read(processes, argv, scope.root, b"\0", plain)
+        code, _ = await _read(processes, argv, scope, b"\0", plain)
         if code in (0, 1) or seen:
             return
     await _work(processes, _request(scope), scope, b"\0", take)
@@ -256,23 +259,30 @@ async def _work(
     """Run the worker: no site packages, no environment, only the folder of the engine."""
     start = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); from engine.worker import main; main()"
     argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", start, json.dumps(request)]
-    code, said = await _read(processes, argv, scope.root, end, take)
+    code, said = await _read(processes, argv, scope, end, take)
     if code:
         reason = said.strip().rpartition("\n")[2] or f"exit code {code}"
         raise ToolError(f"The search broke off: {reason}.", hint="Search a smaller part, or for something simpler.")
 
 
 async def _read(
-    processes: Processes, argv: list[str], root: Path, end: bytes, take: Callable[[list[bytes]], bool]
+    processes: Processes, argv: list[str], scope: Scope, end: bytes, take: Callable[[list[bytes]], bool]
 ) -> tuple[int, str]:
     """Start a process and hand on what it writes, piece by piece; end it when that is enough.
 
     Returns:
         Its exit code, and what it wrote to standard error if that is not 0.
     """
+    with scope.revealed(argv) if scope.revealed else nullcontext():
+        return await _receive(processes, argv, scope, end, take)
+
+
+async def _receive(
+    processes: Processes, argv: list[str], scope: Scope, end: bytes, take: Callable[[list[bytes]], bool]
+) -> tuple[int, str]:
     rest: list[bytes] = []
     size = 0
-    async with processes.open(argv, cwd=root, grace=0) as process:
+    async with processes.open(argv, cwd=scope.root, grace=0) as process:
         while chunk := await process.stdout.receive_some(CHUNK):
             head, found, tail = chunk.rpartition(end)
             if not found:

@@ -97,7 +97,7 @@ async def call(root: Path, started: Started, emitted: list[str]) -> AsyncIterato
             processes = Processes(warden, note, str(at))
             overrides = {f"search.{key}": value for key, value in {"engine": engine, **(settings or {})}.items()}
             loaded = load([hilum_search.SearchSettings], overrides=overrides, environ={"HOME": str(root)})
-            session: Any = SimpleNamespace(settings=loaded.get)
+            session: Any = SimpleNamespace(settings=loaded.get, half=lambda kind: None)
             tool = next(tool for tool in hilum_search.provide_tools(session) if tool.name == name)
             checked = tool.check(msgspec.json.encode(arguments).decode())
             deadline = trio.current_time() + tool.time_limit(checked)

