@@ -8,7 +8,7 @@ import hilum_files
 import hilum_guard
 import hilum_shell
 import pytest
-from hilum import Profile, ToolFilter, tool
+from hilum import PluginError, Profile, ToolFilter, tool
 from hilum.errors import E_BLOCKED, E_DENIED, E_PATH_TRAVERSAL
 from hilum.events import ApprovalAsked, CallStarted, PluginEvent
 from hilum.testing import plugin, say, use
@@ -385,7 +385,7 @@ async def test_a_guard_that_fails_lets_nothing_run(bench, monkeypatch):
 
 
 async def test_a_guard_that_does_not_open_lets_nothing_run(bench, monkeypatch):
-    """The session opens, and every call is refused with the reason."""
+    """The session opens, and a prompt is refused with the reason: the guard takes secrets out of what is logged and sent."""
     from hilum_guard import half
 
     def broken(*_):
@@ -393,9 +393,9 @@ async def test_a_guard_that_does_not_open_lets_nothing_run(bench, monkeypatch):
 
     monkeypatch.setattr(half, "Guard", broken)
     kit = await bench(*PLUGINS, approve="auto", faults=True)
-    result = await kit.call("list_directory", path=".")
-    assert result.code == E_DENIED
-    assert "guards tool calls and is not working" in result.text
+    with pytest.raises(PluginError, match="not in working order"):
+        await kit.call("list_directory", path=".")
+    assert kit.of(CallStarted) == []
 
 
 async def test_importing_the_guard_is_cheap():
