@@ -23,7 +23,9 @@ class Session(session.Session):
     def prompt(  # type: ignore[override]
         self, text: str, *, agent: str = "main", state: Mapping[str, object] | None = None, piped: bool = False
     ) -> Run: ...
-    def run(self, text: str, **options: Any) -> RunEnded: ...  # type: ignore[override]
+    def run(  # type: ignore[override]
+        self, text: str, *, agent: str = "main", state: Mapping[str, object] | None = None, piped: bool = False
+    ) -> RunEnded: ...
     def resume(self) -> list[Run]: ...  # type: ignore[override]
     def retry(self, agent: str = "main") -> Run: ...  # type: ignore[override]
 

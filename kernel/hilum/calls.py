@@ -201,7 +201,7 @@ def _prepare(agent: Agent, call: ToolCall) -> Prepared:
     """
     if call.problem.startswith(NO_TOOL):
         error = unknown("tool", call.name, (tool.name for tool in agent.tools()))
-        raise ToolError(call.problem, code="E_UNKNOWN_TOOL", hint=error.hint)
+        raise ToolError(call.problem, code="E_UNKNOWN_TOOL", hint=f"{error.hint}{_unloaded_plugins(agent.session)}")
     if call.problem:
         raise ToolError(
             call.problem, code="E_BAD_ARGS", hint="" if call.problem == CUT_OFF else "Send the call again, corrected."
@@ -229,12 +229,21 @@ def _find(agent: Agent, call: ToolCall) -> Tool:
         if reason := session.halves.withdrawn.get(call.name):
             raise ToolError(reason, code="E_UNKNOWN_TOOL", hint="Do without it, and tell the user.")
         error = unknown("tool", call.name, (tool.name for tool in agent.tools()))
-        raise ToolError(error.message, code="E_UNKNOWN_TOOL", hint=error.hint)
+        raise ToolError(error.message, code="E_UNKNOWN_TOOL", hint=f"{error.hint}{_unloaded_plugins(session)}")
     if not agent.mode.tools.admits(tool.name, tool.risk):
         raise ToolDenied(f"{tool.name} is not available in {agent.mode.name} mode.", hint="The user can switch it.")
     if not agent.profile.tools.admits(tool.name, tool.risk) or not tool.serves(agent):
         raise ToolDenied(f"The agent {agent.name} may not use {tool.name}.", hint="Do without it.")
     return tool
+
+
+def _unloaded_plugins(session: Session) -> str:
+    """Return a sentence that names the plugins that are not loaded, because their tools cannot be known by name."""
+    plugins = session.kernel.host.plugins.values()
+    names = sorted(plugin.name for plugin in plugins if plugin.module is None)
+    if not names:
+        return ""
+    return f" Plugins that are not loaded, so that their tools are missing: {', '.join(names)}."
 
 
 async def _run(agent: Agent, prepared: Prepared, place: Place, seq: int) -> Output:

@@ -256,9 +256,9 @@ class Session:
         self._start(actor)
         return run
 
-    async def run(self, text: str, **options: Any) -> ev.RunEnded:
+    async def run(self, text: str, *, agent: str = "main", state: Mapping[str, object] | None = None) -> ev.RunEnded:
         """Prompt and wait for the end. Takes what ``prompt`` takes. Cancelling it stops the run, and waits for that."""
-        run = await self.prompt(text, **options)
+        run = await self.prompt(text, agent=agent, state=state)
         try:
             return await run.wait()
         except trio.Cancelled:

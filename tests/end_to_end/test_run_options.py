@@ -29,6 +29,16 @@ async def test_no_plugin_takes_several_names(cli):
     assert "run_terminal_cmd" in some - few
 
 
+@pytest.mark.parametrize("choice", [["--no-plugin", "web"], ["--set", 'plugins.block=["web"]']])
+async def test_the_tool_of_a_plugin_that_is_left_out_is_explained(cli, asks, choice):
+    """The model learns which plugins are not there, and so what to tell the user."""
+    async with cli.model(asks("web_fetch", url="https://example.org/"), "Done."):
+        done = await cli("run", "fetch", *choice, "--output-format", "json")
+    (call,) = done.result["calls"]
+    assert call["code"] == "E_UNKNOWN_TOOL"
+    assert call["result"].endswith("Plugins that are not loaded, so that their tools are missing: web.")
+
+
 @pytest.mark.parametrize(
     ("arguments", "settings", "kind"),
     [
