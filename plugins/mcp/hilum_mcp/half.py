@@ -321,13 +321,16 @@ class Mcp:
             self._session.note(event, say=say, **data)
 
     def _tell_entries(self) -> None:
-        for state, why in (
-            ("unapproved", "are not started before you approve them (hilum mcp)"),
-            ("broken", "cannot be used"),
-        ):
-            names = [brief.name for brief in self._briefs.values() if brief.state == state]
-            if names:
-                self._tell(state, f"mcp.{state}", f"MCP servers {', '.join(names)} {why}.", servers=names)
+        """Tell the user once which servers the session does without, and why; those with one reason share a sentence."""
+        for state, what in (("unapproved", "not started"), ("broken", "not usable")):
+            names_of: dict[str, list[str]] = {}
+            for brief in self._briefs.values():
+                if brief.state == state:
+                    names_of.setdefault(brief.reason, []).append(brief.name)
+            for reason, names in names_of.items():
+                servers = "MCP server" if len(names) == 1 else "MCP servers"
+                say = f"{servers} {', '.join(names)} {what}. {reason}".rstrip()
+                self._tell(f"{state} {reason}", f"mcp.{state}", say, servers=names)
 
     # --- prompts as commands ------------------------------------------------------------------------------------------
 
