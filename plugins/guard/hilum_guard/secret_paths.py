@@ -34,7 +34,8 @@ HOME = tuple(
     .claude.json .codex .gemini .copilot .cursor .continue .aider.conf.yml .codeium .windsurf .qwen .kimi .amp
     .local/share/amp .local/share/opencode .local/share/goose .local/share/crush .local/share/kilo .factory
     .openhands .openai .anthropic .groq .llm .cody .tabnine .augment .roo .cline .pi/agent/auth.json .mcp-auth .qodo
-    .amazonq .kiro .zed""".split()
+    .amazonq .kiro .zed .pulumi .railway .supabase .snowflake .linode-cli .ollama/id_ed25519
+    .local/share/com.vercel.cli""".split()
 )
 # Below the folder of configuration (`~/.config`).
 CONFIG = tuple(
@@ -42,7 +43,7 @@ CONFIG = tuple(
     BraveSoftware microsoft-edge vivaldi opera rclone sops age s3cmd hub.yaml tea lab flyctl fly oci heroku netlify
     configstore vercel wrangler .wrangler ngrok cloudflared stripe twilio-cli doppler infisical teller bw Bitwarden
     1Password keepassxc gopass rbw hcloud linode-cli scw vultr-cli exercism hetzner databricks snowflake huggingface
-    wandb modal railway supabase turso planetscale neonctl neon pulumi argocd k9s helm/registry
+    wandb modal railway supabase turso planetscale neonctl neon pulumi argocd openai k9s helm/registry
     helm/repositories.yaml pypoetry/auth.toml uv/credentials composer/auth.json Code/User/globalStorage
     VSCodium/User/globalStorage Cursor Windsurf opencode goose crush amp codex claude Claude gemini copilot
     github-copilot-cli aichat mods fabric io.datasette.llm zed/settings.json evolution geary neomutt msmtp isync

@@ -69,7 +69,11 @@ def test_the_home_folder_hides_what_only_its_user_may_read(tmp_path, monkeypatch
     private = [".newtool/login.json", ".config/other/token", ".config/other/deep/key", ".viminfo2"]
     public = [".newtool/theme.json", ".bashrc", "Documents/letter.txt", ".cache/x/y", ".config/git/config"]
     known = [".config/rclone/rclone.conf", ".cache/huggingface/token", ".s3cfg", ".boto", ".claude/x", ".fly/config.yml",
-             ".config/opencode/auth.json", ".gradle/gradle.properties", ".oci/config", ".viminfo"]  # fmt: skip
+             ".config/opencode/auth.json", ".gradle/gradle.properties", ".oci/config", ".viminfo",
+             ".config/sops/age/keys.txt", ".codex/auth.json", ".gemini/oauth_creds.json", ".local/share/opencode/auth.json",
+             ".bitcoin/wallet.dat", ".electrum/wallets/default_wallet", ".ethereum/keystore/UTC--1", ".config/solana/id.json",
+             ".pulumi/credentials.json", ".railway/config.json", ".supabase/access-token", ".snowflake/config.toml",
+             ".ollama/id_ed25519", ".local/share/com.vercel.cli/auth.json", ".config/openai/key"]  # fmt: skip
     for name in (*private, *public, *known):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
