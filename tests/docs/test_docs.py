@@ -2,6 +2,7 @@
 
 import ast
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hilum import SettingsError, errors, open_kernel
+from hilum import Kernel, Session, SettingsError, errors, open_kernel
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -129,6 +130,40 @@ def test_the_entry_point_of_the_tutorial_is_found(tmp_path):
     path = os.pathsep.join(map(str, [PLUGIN, tmp_path]))
     own = {"HILUM_CONFIG": str(tmp_path), "HILUM_DATA": str(tmp_path)}
     assert run("-c", program, cwd=tmp_path, PYTHONPATH=path, **own) == "['count_words']\n"
+
+
+def test_the_sub_command_of_the_tutorial_works(tmp_path):
+    """With the entry point that the page shows; its help and its error are as the page says."""
+    page = (DOCS / "write-a-plugin.md").read_text()
+    (point,) = re.findall(r'\[project\.entry-points\."hilum\.commands"\]\n(\w+ = )"([\w:]+)"', page)
+    info = tmp_path / "hilum_words-0.1.0.dist-info"
+    info.mkdir()
+    info.joinpath("entry_points.txt").write_text(f"[hilum.commands]\n{''.join(point)}\n")
+    tmp_path.joinpath("poem.txt").write_text("so much\ndepends upon\n")
+    path = os.pathsep.join(map(str, [PLUGIN, tmp_path]))
+    own = {"HILUM_CONFIG": str(tmp_path), "HILUM_DATA": str(tmp_path), "PYTHONPATH": path}
+    assert run("-m", "hilum", "words", "poem.txt", cwd=tmp_path, **own) == "4 poem.txt\n"
+    assert re.search(r"words +Count the words of text files", run("-m", "hilum", "--help", cwd=tmp_path, **own))
+    wrong = subprocess.run(
+        [sys.executable, "-m", "hilum", "words"], cwd=tmp_path, env=os.environ | own, capture_output=True, text=True,
+        timeout=100, check=False,
+    )  # fmt: skip
+    assert wrong.returncode == 2
+    assert "E_BAD_ARGS: No file is named." in wrong.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_names_in_the_pages_exist(page):
+    """Each dotted name of hilum's modules, and each method of a session or a kernel."""
+    text = page.read_text()
+    for name in sorted(set(re.findall(r"(?<![\w./@\"-])hilum(?:_\w+)?(?:\.\w+)+(?!\.?py)", text))):
+        if name.endswith(".py"):
+            continue
+        assert pkgutil.resolve_name(name) is not None, name
+    for method in sorted(set(re.findall(r"\bsession\.(\w+)\(", text))):
+        assert hasattr(Session, method), method
+    for method in sorted(set(re.findall(r"\bkernel\.(\w+)\(", text))):
+        assert hasattr(Kernel, method), method
 
 
 async def test_mistakes_in_settings_read_as_shown(tmp_path):
