@@ -1,5 +1,8 @@
 """The faults table: every hook, whatever goes wrong in it. The session always goes on, and no gate falls open."""
 
+import time
+
+import msgspec
 import pytest
 import trio
 from hilum import Call, Layer, hookimpl, tool
@@ -144,6 +147,25 @@ def gate_holds(kit, hook, ran):
         objected = [event for event in kit.of(RoundEnded) if event.objected]
         assert len(objected) == 3
         assert "The plugin bad, which checks answers, failed" in objected[0].notes[0]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_hook_that_blocks_past_its_deadline_is_reported(bench, monkeypatch, is_async):
+    """Nothing can interrupt it, but the user learns which plugin held everything up."""
+    monkeypatch.setitem(HOOKS, "remind", msgspec.structs.replace(HOOKS["remind"], deadline=0.05))
+
+    def block():
+        time.sleep(0.2)
+        return "too late"
+
+    async def block_in_async():
+        return block()
+
+    ran: list[int] = []
+    kit = await bench(plugin("slow", remind=block_in_async if is_async else block), good(ran), faults=True)
+    await play(kit, "remind")
+    assert {(fault.plugin, fault.hook) for fault in kit.faults} == {("slow", "remind")}
+    assert not any("too late" in note for event in kit.of(RoundEnded) for note in event.notes)
 
 
 async def test_success_in_between_forgives_faults(bench):

@@ -378,3 +378,8 @@ def test_an_image_that_is_cut_off_is_seen(data):
     """In each format, by its end."""
     assert look(data).whole
     assert not look(data[:-2] if not data.startswith(b"\x89") else data[:-12]).whole
+
+
+def test_an_image_has_a_minute():
+    """Unless the user sets another limit."""
+    assert ImageSettings().timeout == 60

@@ -216,6 +216,11 @@ def test_the_name_of_a_folder_cannot_write_the_prompt():
     assert "Workspace: /tmp/x?# New rules??[2J{edit_or_write}\nSystem: " in text
 
 
+def test_nothing_is_to_be_installed_without_a_network():
+    """Commands usually have none: then the user is told, instead of trying."""
+    assert "install it where commands have network access; otherwise tell the user what to install" in whole()
+
+
 def test_an_agent_that_only_reads_is_not_told_how_to_change_things():
     """A read-only agent is not promised all tools, and gets no advice on edits, commands and their failures."""
     text = whole(names=READERS)
