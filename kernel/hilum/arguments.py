@@ -21,6 +21,7 @@ MAX_ID_LENGTH = 200
 MAX_CALLS = 128  # calls of one answer that are carried out
 _PLAIN_ID = re.compile(r"[!-~]+")  # what every terminal and provider takes as it is
 NO_TOOL = "There is no tool"
+CALL_TOOL = "call_tool"  # the tool through which deferred tools are called
 CUT_OFF = (
     "Your answer was cut off at the output limit in the middle of this call, so it was not carried out. Send it in"
     " smaller pieces, each in an answer of its own: write the beginning of a long text first, then add the rest."

@@ -11,7 +11,7 @@ from hashlib import sha256
 
 import msgspec
 
-from hilum.arguments import is_readable, normalized
+from hilum.arguments import CALL_TOOL, is_readable, normalized
 from hilum.events import CallStarted
 from hilum.messages import Text, ToolCall, ToolResult
 
@@ -135,11 +135,11 @@ class FailureCounts(msgspec.Struct):
         self.aims = {other: failures for other, failures in self.aims.items() if other[:2] != aim[:2]}
         # A call of the tool that was right shows that the model can form one.
         for code in _WRONG_CALL:
-            self.aims.pop((call.name, "", code), None)
+            self.aims.pop((aim[0], "", code), None)
         if started is not None and started.risk == "read":
             self._clear_cured(frozenset(started.paths))
         if started is not None and started.effect == "pure":
-            self._count_result(key, call.name, result)
+            self._count_result(key, aim[0], result)
 
     def clear(self, call: str = "", aim: tuple[str, ...] = ()) -> None:
         """Forget everything, because the world may have changed.
@@ -270,6 +270,15 @@ def _fingerprint(call: ToolCall) -> str:
 
 
 def _aim(call: ToolCall, started: CallStarted | None, code: str) -> Aim:
+    tool = _tool_name(call)
     if started is None:
-        return call.name, "", code
-    return call.name, started.aim or ", ".join(started.paths), code
+        return tool, "", code
+    return tool, started.aim or ", ".join(started.paths), code
+
+
+def _tool_name(call: ToolCall) -> str:
+    """Return the name of the tool that a call is meant for, also where it goes through ``call_tool``."""
+    if call.name != CALL_TOOL or call.problem or not is_readable(call.arguments):
+        return call.name
+    name = msgspec.json.decode(call.arguments or "{}").get("name")
+    return name if isinstance(name, str) else call.name

@@ -155,6 +155,29 @@ async def test_bad_arguments_are_never_skipped_at_their_first_failure(bench, wor
     assert notes(kit) == []
 
 
+async def test_calls_through_call_tool_are_told_apart_by_their_tools(bench):
+    """A wrong call of each of three deferred tools is no repetition; three wrong calls of one tool are."""
+
+    def deferred(name):
+        @tool(risk="read", effect="pure", name=name, deferred=True)
+        def read(path: str) -> str:
+            """Read."""
+            return path
+
+        return read
+
+    def wrong(name, number=0):
+        return use("call_tool", name=name, arguments={"bad": number})
+
+    tools = plugin("many", *[deferred(name) for name in ("one", "two", "three")])
+    kit = await bench(tools, answers=[wrong("one"), wrong("two"), wrong("three"), "ok"])
+    await kit.run("x")
+    assert (codes(kit), notes(kit)) == ([E_BAD_ARGS] * 3, [])
+    kit = await bench(tools, answers=[wrong("one", 1), wrong("one", 2), wrong("one", 3), "ok"])
+    await kit.run("x")
+    assert [note.split(" with")[0] for note in notes(kit)] == ["one failed three times in a row"]
+
+
 async def test_same_result_again_and_again_is_noticed_and_then_refused(bench, world):
     """A call that changes nothing and gives the same: a note at the fifth time, no run after the tenth."""
     look = use("look", path="a.py")
