@@ -59,6 +59,19 @@ async def test_the_kind_of_a_session_can_be_chosen(cli, asks, arguments, setting
     assert again.result["kind"] == ("headless" if kind == "main" else kind)
 
 
+async def test_a_rule_for_shared_sessions_holds(cli):
+    """A file that a rule keeps out of them is in the prompt of others only."""
+    (cli.workspace / "AGENTS.md").write_text(
+        "# Rules\n\n- Notes are private.\n  enforce: deny context CLAUDE.md in shared\n"
+    )
+    (cli.workspace / "CLAUDE.md").write_text("# Notes\n\n- The heron nests in May.\n")
+    async with cli.model("Done.", "Done.") as server:
+        await cli("run", "hi", "--kind", "shared")
+        await cli("run", "hi", "--kind", "headless")
+    bodies = [request.body.decode() for request in server.requests]
+    assert ["heron" in body for body in bodies] == [False, True]
+
+
 async def test_an_unknown_kind_is_an_error(cli):
     """In the settings, too."""
     assert (await cli("run", "hi", "--kind", "public")).code == 2
