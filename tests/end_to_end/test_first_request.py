@@ -1,8 +1,8 @@
-"""What the first request of a run holds, with everything installed, in a repository: no tool without a use, and no word too many."""
+"""What the first request of a run holds, with everything installed: no tool without a use, and no word too many."""
 
 import json
-import subprocess
 
+import trio
 from hilum import estimate
 
 OFFERED = {
@@ -27,7 +27,7 @@ MAX_TOKENS = 4_300
 
 async def test_tools_without_a_use_are_deferred_and_the_prompt_is_short(cli):
     """Deferred tools are found through find_tools, which names them."""
-    subprocess.run(["git", "init", "-q", str(cli.workspace)], check=True, timeout=60)
+    await trio.run_process(["git", "init", "-q", str(cli.workspace)])
     async with cli.model("Done.") as server:
         await cli("run", "hi", "--approve", "auto")
     (request,) = server.requests
