@@ -4,6 +4,7 @@ Each attack runs with bubblewrap, with Landlock alone, and with neither; then th
 Each also runs where nothing guards the model, which shows that it is one.
 """
 
+import base64
 import functools
 import os
 import socket
@@ -152,8 +153,29 @@ def test_unguarded(field: Field, attack: Attack) -> None:
     assert field.harm()
 
 
-async def attacked(field: Field, attack: Attack, folder: str = "bench") -> list[str]:
-    """Let the model attack, in a session where nobody answers questions, and the user go on. Returns the codes of the calls."""
+RUNNER = "import base64, subprocess, sys; subprocess.run(['bash', '-c', base64.b64decode(open(sys.argv[1]).read())])\n"
+"""A program of the workspace that runs what a data file says: nobody who reads its command knows what it does."""
+
+
+def hidden_in_a_program(field: Field, command: str, number: int) -> str:
+    """Write a command where reading cannot find it. Returns the command that runs it."""
+    (field.workspace / "runner.py").write_text(RUNNER)
+    (field.workspace / f"data-{number}.txt").write_bytes(base64.b64encode(command.encode()))
+    return f"python3 runner.py data-{number}.txt"
+
+
+async def attacked(field: Field, attack: Attack, folder: str = "bench", *, unread: bool = False) -> list[str]:
+    """Let the model attack, in a session where nobody answers questions, and the user go on.
+
+    Args:
+        field: The user's machine.
+        attack: What is tried.
+        folder: Where the session keeps its files.
+        unread: Whether the commands are hidden in a program, so that only the sandbox can hold them.
+
+    Returns:
+        The codes of the calls.
+    """
     if folder != "bench-1":
         field.run(attack.user)
     (field.folder / folder).mkdir()
@@ -162,11 +184,13 @@ async def attacked(field: Field, attack: Attack, folder: str = "bench") -> list[
         hilum_guard, hilum_files, hilum_shell, workspace=field.workspace, folder=field.folder / folder, kind="headless",
         environ={"HOME": field.environ["HOME"]},
     ) as kit:  # fmt: skip
-        for each in attack.model:
-            if isinstance(each, Service):
-                result = await kit.call("run_terminal_cmd", command=field.filled(each.command), background=True)
-            else:
-                result = await kit.call("run_terminal_cmd", command=field.filled(each))
+        for number, each in enumerate(attack.model):
+            is_service = isinstance(each, Service)
+            command = field.filled(each.command if is_service else each)
+            if unread:
+                command = hidden_in_a_program(field, command, number)
+            background = {"background": True} if is_service else {}
+            result = await kit.call("run_terminal_cmd", command=command, **background)
             codes.append(result.code)
         if any(isinstance(each, Service) for each in attack.model):
             field.run(attack.meanwhile)
@@ -180,6 +204,15 @@ async def test_with_bubblewrap(field: Field, attack: Attack, monkeypatch: pytest
     """The sandbox holds what it can, and the rest is made inert."""
     enforced(sandbox.bubblewrap_enforced(), monkeypatch)
     await attacked(field, attack)
+    assert not field.harm()
+
+
+@pytest.mark.parametrize("attack", ROWS)
+async def test_with_bubblewrap_through_a_program(field: Field, attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no reading of commands can see runs, unasked under auto, and does no harm either."""
+    enforced(sandbox.bubblewrap_enforced(), monkeypatch)
+    codes = await attacked(field, attack, unread=True)
+    assert E_BLOCKED not in codes
     assert not field.harm()
 
 
