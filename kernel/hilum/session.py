@@ -256,9 +256,11 @@ class Session:
         self._start(actor)
         return run
 
-    async def run(self, text: str, *, agent: str = "main", state: Mapping[str, object] | None = None) -> ev.RunEnded:
+    async def run(
+        self, text: str, *, agent: str = "main", state: Mapping[str, object] | None = None, piped: bool = False
+    ) -> ev.RunEnded:
         """Prompt and wait for the end. Takes what ``prompt`` takes. Cancelling it stops the run, and waits for that."""
-        run = await self.prompt(text, agent=agent, state=state)
+        run = await self.prompt(text, agent=agent, state=state, piped=piped)
         try:
             return await run.wait()
         except trio.Cancelled:
