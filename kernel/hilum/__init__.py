@@ -25,6 +25,7 @@ _HOMES = {
     "messages": ("AssistantMessage", "Block", "Image", "Layer", "Message", "NoteMessage", "Text", "Thinking", "ToolCall",
                  "ToolMessage", "ToolResult", "ToolSpec", "Trim", "Usage", "UserMessage"),
     "processes": ("Command", "Completed", "Process", "Processes"),
+    "services": ("ReadingPolicy",),
     "session": ("Run", "Session"),
     "settings": ("cache_folder", "config_folder", "data_folder", "environment", "home_folder", "parse_pair", "section",
                  "setting"),

@@ -48,6 +48,7 @@ from hilum.processes import Command as Command
 from hilum.processes import Completed as Completed
 from hilum.processes import Process as Process
 from hilum.processes import Processes as Processes
+from hilum.services import ReadingPolicy as ReadingPolicy
 from hilum.session import Run as Run
 from hilum.session import Session as Session
 from hilum.settings import cache_folder as cache_folder

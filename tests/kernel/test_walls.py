@@ -17,7 +17,7 @@ PACKAGES = sorted(path for path in (*ROOT.glob("plugins/*/hilum_*"), *ROOT.glob(
 
 # Each module may import only modules of floors below its own.
 FLOORS = [
-    ["errors", "discovery", "bounds"],
+    ["errors", "discovery", "bounds", "services"],
     ["messages"],
     ["events", "arguments"],
     ["context", "workspace", "processes", "tools", "models", "store", "repetition"],

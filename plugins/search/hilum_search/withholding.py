@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from hilum import ReadingPolicy
+
 if TYPE_CHECKING:
     from hilum import Session
 
@@ -20,12 +22,10 @@ def withheld_files(session: Session, base: str) -> Callable[[str], bool] | None:
         session: The session.
         base: The path that the search names, relative to the workspace.
     """
-    try:
-        from hilum_guard import Guard  # the guard can be left out, and then its package may be missing
-    except ImportError:
+    policy = session.half(ReadingPolicy)
+    if policy is None:
         return None
-    guard = session.half(Guard)
-    return None if guard is None else guard.withheld(base)
+    return policy.withheld(base)
 
 
 def revealing(session: Session, file: str = "") -> Callable[[list[str]], AbstractContextManager[None]] | None:
@@ -36,15 +36,11 @@ def revealing(session: Session, file: str = "") -> Callable[[list[str]], Abstrac
         file: A file that the call names, resolved: it was judged, and approved where need be. Without one, what rules keep from
             being read: only for a process that lists names, to count what is left out.
     """
-    try:
-        from hilum_guard import Guard
-    except ImportError:
+    policy = session.half(ReadingPolicy)
+    if policy is None:
         return None
-    guard = session.half(Guard)
-    if guard is None:
-        return None
-    paths = (file,) if file else guard.denied_to_commands()
-    return lambda argv: guard.reveal(argv, paths)
+    paths = (file,) if file else policy.denied_to_commands()
+    return lambda argv: policy.reveal(argv, paths)
 
 
 class LeftOut:
