@@ -22,7 +22,7 @@ def withheld_files(session: Session, base: str) -> Callable[[str], bool] | None:
         session: The session.
         base: The path that the search names, relative to the workspace.
     """
-    policy = session.half(ReadingPolicy)
+    policy = session.half(ReadingPolicy)  # type: ignore[type-abstract]
     if policy is None:
         return None
     return policy.withheld(base)
@@ -36,7 +36,7 @@ def revealing(session: Session, file: str = "") -> Callable[[list[str]], Abstrac
         file: A file that the call names, resolved: it was judged, and approved where need be. Without one, what rules keep from
             being read: only for a process that lists names, to count what is left out.
     """
-    policy = session.half(ReadingPolicy)
+    policy = session.half(ReadingPolicy)  # type: ignore[type-abstract]
     if policy is None:
         return None
     paths = (file,) if file else policy.denied_to_commands()
