@@ -16,12 +16,13 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import attrs
 
 from hilum_guard import repositories
 from hilum_guard.executed import PARENTS, find_name, inner_paths
+from hilum_guard.marks import Mark, Remembered
 from hilum_guard.policy import worktree
 from hilum_guard.repositories import Entry
 
@@ -61,10 +62,12 @@ class Watch:
         temp: The temporary folder of commands, in which nothing is looked for and to which nothing may point.
         alive: Returns the number of commands that may be running.
         exempt: Returns paths that a file tool is about to write with the user's consent.
+        mark: Where it is remembered that commands run and what was there before, for the case that this process is killed.
 
     Attributes:
         dirty: Whether commands may have run since the last look.
         seconds: How long the last look took.
+        unmarked: Why the mark could not be written; empty where it was.
     """
 
     def __init__(
@@ -73,8 +76,14 @@ class Watch:
         temp: str = "",
         alive: Callable[[], int] = lambda: 0,
         exempt: Callable[[], Iterable[str]] = tuple,
+        mark: Mark | None = None,
     ) -> None:
         self.roots, self.temp, self.alive, self.exempt = tuple(roots), temp, alive, exempt
+        self._mark = mark
+        # When the commands that run now began, and the folders of installed packages that were there then: for these two
+        # see `_was_there_before`.
+        self._since = 0
+        self._packages: dict[str, int] = {}
         self._lock = threading.RLock()
         self._folders: dict[str, _Folder] = {}
         self._telling: list[tuple[str, _Folder]] = []
@@ -87,6 +96,7 @@ class Watch:
         self._indexes: dict[str, tuple[_Stamp, bool]] = {}
         self._mounted: dict[str, int] = {}
         self.seconds = 0.0
+        self.unmarked = ""
 
     # --- from outside -----------------------------------------------------------------------------------------------------
 
@@ -101,9 +111,12 @@ class Watch:
             if self.dirty:
                 said = self.check()
             else:
+                self._since = time.time_ns() - _SETTLED
                 self._known = self._look() - self._failed.keys()
+                self._packages = {path: _identity(path) for path in self._skipped_folders()}
                 self._mounted.clear()
             self.dirty = True
+            self._remember()
             held = self._held()
             for path in held:
                 self._mounted.setdefault(path, _identity(path))
@@ -124,6 +137,8 @@ class Watch:
             tried: set[Entry] = set()
             for _ in range(MAX_ROUNDS):
                 found = self._look(everywhere=everywhere)
+                unknown = found - self._known - self._failed.keys()
+                self._known |= {entry for entry in unknown if self._was_there_before(entry.path)}
                 new = {entry for entry in found - self._known if not _is_exempt(entry.path, exempt)}
                 self._failed = {entry: said_before for entry, said_before in self._failed.items() if entry in new}
                 said += self._neutralise(new - tried)
@@ -136,6 +151,7 @@ class Watch:
                 if new <= tried:  # a program that still runs makes it again and again: until the next check
                     break
                 tried |= new
+            self._remember()
             return said
 
     def accept(self, path: str) -> None:
@@ -146,6 +162,8 @@ class Watch:
             for held in self._mounted:
                 if _is_exempt(held, {real}):
                     self._mounted[held] = _identity(held)
+            if self.dirty:
+                self._remember()
 
     def replaced(self) -> list[str]:
         """Return the held paths that another file has taken the place of, so that running sandboxes hold them no more."""
@@ -157,6 +175,29 @@ class Watch:
                     found.append(path)
                     self._mounted[path] = now
             return found
+
+    def resume(self, remembered: Remembered) -> None:
+        """Take what a killed process remembered for what was there before its commands ran. Call ``check`` next."""
+        with self._lock:
+            self._known = {Entry(*entry) for entry in remembered.known}  # type: ignore[arg-type]
+            self._since = remembered.since
+            self._packages = dict(remembered.packages)
+            self.dirty = True
+
+    def _remember(self) -> None:
+        """Write down that commands run and what was there before; remove that when all was looked at."""
+        if self._mark is None:
+            return
+        if not self.dirty:
+            with suppress(OSError):
+                self._mark.clear()
+            return
+        known = tuple(sorted((entry.kind, entry.path, entry.detail) for entry in self._known))
+        try:
+            self._mark.write(Remembered(self.roots, known, self._since, self._packages))
+            self.unmarked = ""
+        except OSError as error:  # a disk that is full or read-only: the watch itself needs no file
+            self.unmarked = str(error)
 
     # --- looking ----------------------------------------------------------------------------------------------------------
 
@@ -300,6 +341,32 @@ class Watch:
                     deeper += state.skipped
             waiting = deeper
         self._folders, self._telling = found, telling
+
+    def _skipped_folders(self) -> Iterator[str]:
+        """Yield the folders of installed packages that were seen last. Those of compiled modules are many, and hold none."""
+        for state in self._folders.values():
+            for path in state.skipped:
+                if not path.endswith("/__pycache__"):
+                    yield path
+
+    def _was_there_before(self, path: str) -> bool:
+        """Check whether a path in a folder of installed packages was there before the commands ran.
+
+        These folders are not looked into before each command, as that takes long, but are at the end. A rename changes the
+        time of change (ctime) of what is renamed, and no program can set it. So what is older than the commands, with every
+        folder that it is in, was in the same place when they began.
+        """
+        package = next((each for each in self._packages if path.startswith(f"{each}/")), "")
+        if not package or self._packages[package] != _identity(package):
+            return False
+        while path != package:
+            try:
+                if os.lstat(path).st_ctime_ns >= self._since:
+                    return False
+            except OSError:
+                return False
+            path = os.path.dirname(path)
+        return True
 
     def _is_inside(self, path: str) -> bool:
         return any(path.startswith(f"{root}/") for root in self.roots)
