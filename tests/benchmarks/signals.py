@@ -2,8 +2,9 @@
 
 Run ``python tests/benchmarks/signals.py 2000``. Each run is a real ``hilum run`` with all plugins in a git repository, with a
 home, data and temporary folder of its own, against a scripted model over HTTP; half of them have a command running. All of
-SIGINT, SIGTERM and SIGHUP are sent, and two runs go on at a time. It prints hangs (10 s), tracebacks, wrong exit codes, missing
-result lines, unsettled sessions, and processes and folders that are left.
+SIGINT, SIGTERM and SIGHUP are sent, and some runs go on at a time. It prints hangs (10 s), tracebacks, wrong exit codes, missing result
+lines, unsettled sessions, and processes and folders that are left. ``--jobs`` says how many runs go on at a time,
+``--until 0.1`` keeps all signals in the first 0.1 s, where Python and hilum start.
 """
 
 import argparse
@@ -34,7 +35,6 @@ LIMIT = 10.0
 AFTER = 0.2
 """Seconds after the end of a run in which a signal may still come."""
 COMMAND = "sleep 0.3 & sleep 0.2; echo done"
-RUNS_AT_A_TIME = 2
 
 
 @attrs.define
@@ -206,8 +206,15 @@ class Bench:
                     self._counts.add("unsettled session", f"{what}: {state}")
 
 
-async def measure(runs: int, seed: int) -> Counts:
-    """Do all runs and return what was found."""
+async def measure(runs: int, seed: int, jobs: int, until: float | None) -> Counts:
+    """Do all runs and return what was found.
+
+    Args:
+        runs: How many.
+        seed: Of the instants.
+        jobs: How many go on at a time.
+        until: The latest instant of a signal, in seconds; that of the end of an undisturbed run by default.
+    """
     counts = Counts()
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="signals-") as name:
@@ -219,9 +226,9 @@ async def measure(runs: int, seed: int) -> Counts:
                     await bench.run_once(instant=None, number=signal.SIGINT, command=command, format="json")
                     for _ in range(3)
                 ]
-                spans[command] = max(took) + AFTER
+                spans[command] = until or max(took) + AFTER
             counts.runs = 0
-            limit = trio.CapacityLimiter(RUNS_AT_A_TIME)
+            limit = trio.CapacityLimiter(jobs)
 
             async def one(instant: float, number: signal.Signals, command: bool, format: str) -> None:
                 async with limit:
@@ -241,8 +248,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("runs", nargs="?", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--until", type=float)
     options = parser.parse_args()
-    counts = trio.run(measure, options.runs, options.seed)
+    counts = trio.run(measure, options.runs, options.seed, options.jobs, options.until)
     for example in counts.examples:
         print(example)
     kinds = ("hang", "traceback", "exit code", "no result line", "unsettled session", "process left", "folder left")
