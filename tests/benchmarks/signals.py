@@ -2,9 +2,9 @@
 
 Run ``python tests/benchmarks/signals.py 2000``. Each run is a real ``hilum run`` with all plugins in a git repository, with a
 home, data and temporary folder of its own, against a scripted model over HTTP; half of them have a command running. All of
-SIGINT, SIGTERM and SIGHUP are sent, and some runs go on at a time. It prints hangs (10 s), tracebacks, wrong exit codes, missing result
-lines, unsettled sessions, and processes and folders that are left. ``--jobs`` says how many runs go on at a time,
-``--until 0.1`` keeps all signals in the first 0.1 s, where Python and hilum start.
+SIGINT, SIGTERM and SIGHUP are sent, and some runs go on at a time. It prints hangs (10 s), tracebacks, wrong exit codes,
+missing result lines, unsettled sessions, and processes and folders that are left. ``--jobs`` says how many runs go on at a
+time, ``--until 0.1`` keeps all signals in the first 0.1 s, where Python and hilum start.
 """
 
 import argparse

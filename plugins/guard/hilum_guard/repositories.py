@@ -17,6 +17,8 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from hilum_guard.names import QUARANTINED
+
 Kind = Literal["setting", "hook", "pointer", "link", "todo", "name", "folder"]
 
 MAX_BYTES = 1_048_576
@@ -330,7 +332,7 @@ def _hooks(folder: str) -> Iterator[Entry]:
     except OSError:
         return
     for name in names:
-        if not name.endswith(".sample"):
+        if not name.endswith((".sample", QUARANTINED)):
             yield Entry("hook", f"{folder}/{name}", digest(f"{folder}/{name}"))
 
 

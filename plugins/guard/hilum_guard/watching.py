@@ -23,10 +23,10 @@ import attrs
 from hilum_guard import repositories
 from hilum_guard.executed import PARENTS, find_name, inner_paths
 from hilum_guard.marks import Mark, Remembered
+from hilum_guard.names import QUARANTINED
 from hilum_guard.policy import worktree
 from hilum_guard.repositories import Entry
 
-SUFFIX = ".quarantined"
 MAX_ROUNDS = 20
 """Looks in one check: what hides behind a thing that is made inert is seen at the next one."""
 MAX_FOLDERS = 20_000
@@ -91,6 +91,8 @@ class Watch:
         self._known: set[Entry] = set()
         # What could not be made inert, with what was said of it: never the user's, tried again, and said once.
         self._failed: dict[Entry, str] = {}
+        # The user's pointers and links that were put back in this look, so that they are not taken for new ones.
+        self._restored: set[Entry] = set()
         self._named: tuple[tuple[object, ...], tuple[str, ...]] = ((), ())
         self.dirty = False
         self._indexes: dict[str, tuple[_Stamp, bool]] = {}
@@ -143,7 +145,9 @@ class Watch:
                 self._failed = {entry: said_before for entry, said_before in self._failed.items() if entry in new}
                 said += self._neutralise(new - tried)
                 before = {entry for entry in self._known if _is_exempt(entry.path, exempt)}
-                self._known = before | {entry for entry in found - new if not _is_exempt(entry.path, exempt)}
+                unchanged = {entry for entry in found - new if not _is_exempt(entry.path, exempt)}
+                self._known = before | unchanged | self._restored
+                self._restored = set()
                 if new <= self._failed.keys():
                     if not alive:
                         self.dirty = False
@@ -441,6 +445,7 @@ class Watch:
                 os.symlink(before.detail.removeprefix("link to "), name, dir_fd=folder)
             else:
                 _write(name, f"gitdir: {before.detail}\n", folder)
+        self._restored.add(before)
 
     def _rename(self, path: str) -> str:
         """Give a file or folder another name, in its own folder. Returns its path."""
@@ -498,7 +503,7 @@ def _list(path: str, stamp: _Stamp) -> _Folder:
             for entry in found:
                 name = entry.name
                 seen.add(name)
-                if name.endswith(SUFFIX):
+                if name.endswith(QUARANTINED):
                     continue
                 if name in PARENTS or find_name(name) or name.lower() == ".git":
                     names.append(name)
@@ -583,12 +588,12 @@ def _state(folder: str) -> str:
 
 def _free(name: str, folder: int) -> str:
     for number in range(1, 1000):
-        wanted = f"{name}{SUFFIX}" if number == 1 else f"{name}.{number}{SUFFIX}"
+        wanted = f"{name}{QUARANTINED}" if number == 1 else f"{name}.{number}{QUARANTINED}"
         try:
             os.stat(wanted, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return wanted
-    return f"{name}.{time.time_ns()}{SUFFIX}"
+    return f"{name}.{time.time_ns()}{QUARANTINED}"
 
 
 def _write(name: str, text: str, folder: int) -> None:
