@@ -198,6 +198,9 @@ class Keeper:
         say = f"A command wrote what other programs execute outside the sandbox. It was undone; look at it:{listed}"
         with suppress(StoreError):
             self._session.note("guard.undone", say=say, what=said)
+            self._box.watch.note_told(said)
+            if self._nursery is not None:
+                self._nursery.start_soon(trio.to_thread.run_sync, self._box.watch.settle)
 
     def _end_commands(self, paths: list[str]) -> None:
         """End the running commands that are no longer kept from writing a path, since another file has taken its place."""

@@ -26,7 +26,7 @@ PREFIX = "hilum-"
 OWNER = "owner"
 """The file in a temporary folder that its owner locks."""
 _NEW_OWNER = f"{OWNER}.new"
-_RANDOM_NAME = re.compile(PREFIX + r"[a-z0-9_]{8}")
+_RANDOM_NAME = re.compile(PREFIX + r"(?:[a-z]+-)?[a-z0-9_]{8}")  # as `tempfile` makes them
 _ABANDONED_SECONDS = 60
 """An empty folder this old has no owner that is about to put its file there."""
 
@@ -41,13 +41,16 @@ def lock(fd: int, *, exclusive: bool) -> None:
         fcntl.flock(fd, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
 
 
-def make_folder() -> tuple[str, int]:
-    """Make a temporary folder of one's own. Blocks.
+def make_folder(kind: str = "") -> tuple[str, int]:
+    """Make a temporary folder of one's own, which the next session removes if this process is killed. Blocks.
+
+    Args:
+        kind: A part of its name, for people who look for what it is.
 
     Returns:
         Its path, and a descriptor that holds it: close it when the folder has been removed.
     """
-    folder = tempfile.mkdtemp(prefix=PREFIX)
+    folder = tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-" if kind else PREFIX)
     new = os.path.join(folder, _NEW_OWNER)
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     lock(fd, exclusive=True)

@@ -40,12 +40,16 @@ class Remembered:
         known: What was executed before the commands, as the fields of ``repositories.Entry``.
         since: When the commands began, in nanoseconds.
         packages: Folders of installed packages that were there, with their inode numbers.
+        untold: Sentences on what was made inert that the session has not logged yet.
+        running: Whether commands may have run since the last look; if not, there is only something to tell.
     """
 
     roots: tuple[str, ...]
     known: tuple[tuple[str, str, str], ...]
     since: int = 0
     packages: dict[str, int] = attrs.field(factory=dict)
+    untold: tuple[str, ...] = ()
+    running: bool = True
 
 
 class Mark:
@@ -78,7 +82,7 @@ class Mark:
         self._written = remembered
 
     def clear(self) -> None:
-        """Remove it: no command runs, and everything was looked at."""
+        """Remove it: no command runs, everything was looked at, and what was found is logged."""
         if self._written is not None:
             self._written = None
             self._path(_STATE).unlink(missing_ok=True)
@@ -159,7 +163,8 @@ def read(folder: Path, name: str) -> Remembered | None:
         raise ValueError("it was written by another version of hilum")
     try:
         known = tuple((kind, path, detail) for kind, path, detail in found["known"])
-        return Remembered(tuple(found["roots"]), known, found["since"], found["packages"])
+        untold = tuple(found["untold"])
+        return Remembered(tuple(found["roots"]), known, found["since"], found["packages"], untold, found["running"])
     except (KeyError, TypeError) as error:
         raise ValueError("it is damaged") from error
 

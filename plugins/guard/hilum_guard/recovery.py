@@ -47,6 +47,9 @@ def _look(folder: Path, name: str) -> list[str]:
         return [f"What was there before its commands ran is not known ({error}). {_ADVICE}"]
     if remembered is None:
         return []
-    watch = Watch(remembered.roots)
-    watch.resume(remembered)
-    return watch.check(everywhere=True)
+    said = list(remembered.untold)
+    if remembered.running:
+        watch = Watch(remembered.roots)
+        watch.resume(remembered)
+        said += watch.check(everywhere=True)
+    return said

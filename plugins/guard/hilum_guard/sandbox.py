@@ -494,6 +494,7 @@ class Sandbox:
             steps.callback(self._masks.close)
             steps.callback(self._remove_unwanted)
             steps.callback(self._mark.close)
+            steps.callback(self.watch.settle)
             if self._loopback:
                 steps.callback(self._loopback.close)
             if self._follower is not None:
@@ -513,6 +514,7 @@ class Sandbox:
             return
         if said:
             self.on_made_inert(said)
+            self.watch.note_told(said)  # the session is closing: nobody comes back to say so
 
 
 @functools.cache

@@ -16,7 +16,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import attrs
 
@@ -93,6 +93,9 @@ class Watch:
         self._failed: dict[Entry, str] = {}
         # The user's pointers and links that were put back in this look, so that they are not taken for new ones.
         self._restored: set[Entry] = set()
+        # What was made inert and is not logged yet, and what was logged since the mark was written last.
+        self._untold: list[str] = []
+        self._told: list[str] = []
         self._named: tuple[tuple[object, ...], tuple[str, ...]] = ((), ())
         self.dirty = False
         self._indexes: dict[str, tuple[_Stamp, bool]] = {}
@@ -155,6 +158,7 @@ class Watch:
                 if new <= tried:  # a program that still runs makes it again and again: until the next check
                     break
                 tried |= new
+            self._untold += said
             self._remember()
             return said
 
@@ -188,20 +192,33 @@ class Watch:
             self._packages = dict(remembered.packages)
             self.dirty = True
 
+    def note_told(self, said: Iterable[str]) -> None:
+        """Note that sentences are logged. Does not block; call ``settle`` in a thread afterwards."""
+        self._told += said
+
+    def settle(self) -> None:
+        """Bring the mark up to date after sentences were logged."""
+        with self._lock:
+            self._remember()
+
     def _remember(self) -> None:
-        """Write down that commands run and what was there before; remove that when all was looked at."""
+        """Write down that commands run, what was there before, and what is not logged yet; remove it when that is nothing."""
         if self._mark is None:
             return
-        if not self.dirty:
-            with suppress(OSError):
-                self._mark.clear()
-            return
-        known = tuple(sorted((entry.kind, entry.path, entry.detail) for entry in self._known))
+        told, self._told = self._told, []
+        self._untold = [sentence for sentence in self._untold if sentence not in told]
         try:
-            self._mark.write(Remembered(self.roots, known, self._since, self._packages))
+            if self.dirty or self._untold:
+                self._mark.write(self._remembered())
+            else:
+                self._mark.clear()
             self.unmarked = ""
         except OSError as error:  # a disk that is full or read-only: the watch itself needs no file
             self.unmarked = str(error)
+
+    def _remembered(self) -> Remembered:
+        known = tuple(sorted((entry.kind, entry.path, entry.detail) for entry in self._known))
+        return Remembered(self.roots, known, self._since, self._packages, tuple(self._untold), self.dirty)
 
     # --- looking ----------------------------------------------------------------------------------------------------------
 

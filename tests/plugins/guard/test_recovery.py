@@ -159,6 +159,26 @@ def test_the_mark_goes_with_the_last_look_and_with_the_session(root: Path) -> No
     assert files(root) == []
 
 
+def test_what_was_found_and_not_logged_is_told_without_another_look(root: Path) -> None:
+    """A kill between the look and the log entry."""
+    alive = 1
+    mark = Mark(str(root))
+    watch = Watch([str(root)], alive=lambda: alive, mark=mark)
+    watch.begin()
+    (root / ".envrc").touch()
+    alive = 0
+    said = watch.check()
+    assert files(root) == [".owner", ".state"]
+    watch.note_told(said)
+    watch.settle()
+    assert files(root) == [".owner"]
+    mark.close()
+    killed(root, "open(f'{root}/.envrc', 'w'); watch.alive = lambda: 0; watch.check()")
+    (root / ".mise.toml").write_text("the user's")
+    assert [line.partition(" ")[0] for line in recover(str(root))] == [".envrc"]
+    assert (root / ".mise.toml").exists()
+
+
 def test_what_the_user_agreed_to_is_remembered_as_theirs(root: Path) -> None:
     """The mark follows what the watch knows, while commands go on."""
     killed(root, "open(f'{root}/.envrc', 'w'); watch.accept(f'{root}/.envrc')")
