@@ -28,7 +28,7 @@ OWNER = "owner"
 _NEW_OWNER = f"{OWNER}.new"
 _RANDOM_NAME = re.compile(PREFIX + r"(?:[a-z]+-)?[a-z0-9_]{8}")  # as `tempfile` makes them
 _ABANDONED_SECONDS = 60
-"""An empty folder this old has no owner that is about to put its file there."""
+"""A folder this old has no owner that is about to put its file there and to lock it."""
 
 
 def lock(fd: int, *, exclusive: bool) -> None:
@@ -50,12 +50,23 @@ def make_folder(kind: str = "") -> tuple[str, int]:
     Returns:
         Its path, and a descriptor that holds it: close it when the folder has been removed.
     """
-    folder = tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-" if kind else PREFIX)
-    new = os.path.join(folder, _NEW_OWNER)
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    lock(fd, exclusive=True)
-    os.rename(new, os.path.join(folder, OWNER))  # nobody sees the file before it is locked
-    return folder, fd
+    while True:
+        folder = tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-" if kind else PREFIX)
+        new = os.path.join(folder, _NEW_OWNER)
+        try:
+            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            continue  # this process was suspended for so long that another one removed the folder
+        try:
+            lock(fd, exclusive=True)
+            os.rename(new, os.path.join(folder, OWNER))  # nobody sees the file before it is locked
+        except (BlockingIOError, FileNotFoundError):
+            os.close(fd)
+            continue
+        except BaseException:
+            os.close(fd)
+            raise
+        return folder, fd
 
 
 def sweep_folders() -> None:
@@ -72,20 +83,35 @@ def sweep_folders() -> None:
 
 def _remove_unowned(folder: str) -> None:
     """Remove a temporary folder unless its owner lives, or it is not of hilum's making."""
-    for name in (OWNER, _NEW_OWNER):
-        try:
-            fd = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            lock(fd, exclusive=True)
-            _remove_folder(folder, name)
-        except OSError:
-            pass  # it is in use
-        finally:
-            os.close(fd)
-        return
-    _remove_empty(folder)
+    if not _remove_if_unlocked(folder, OWNER) and _is_abandoned(folder):
+        # Its owner was killed while it made the folder.
+        _remove_if_unlocked(folder, _NEW_OWNER)
+        with suppress(OSError):
+            os.rmdir(folder)  # fails where something is in it
+
+
+def _is_abandoned(folder: str) -> bool:
+    """Check whether a folder without an owner is hilum's by its name, and too old to get one."""
+    with suppress(OSError):
+        old = time.time() - os.lstat(folder).st_mtime > _ABANDONED_SECONDS
+        return old and bool(_RANDOM_NAME.fullmatch(os.path.basename(folder)))
+    return False
+
+
+def _remove_if_unlocked(folder: str, owner: str) -> bool:
+    """Remove a folder if nobody holds its owner's file. Returns whether there is such a file."""
+    try:
+        fd = os.open(os.path.join(folder, owner), os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        lock(fd, exclusive=True)
+        _remove_folder(folder, owner)
+    except OSError:
+        pass  # it is in use
+    finally:
+        os.close(fd)
+    return True
 
 
 def _remove_folder(folder: str, owner: str) -> None:
@@ -98,15 +124,6 @@ def _remove_folder(folder: str, owner: str) -> None:
                 with suppress(OSError):
                     os.unlink(entry.path)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_empty(folder: str) -> None:
-    """Remove an empty folder whose owner was killed before it put its file there."""
-    if not _RANDOM_NAME.fullmatch(os.path.basename(folder)):
-        return
-    with suppress(OSError):
-        if time.time() - os.lstat(folder).st_mtime > _ABANDONED_SECONDS:
-            os.rmdir(folder)  # fails where something is in it
 
 
 class Masks:

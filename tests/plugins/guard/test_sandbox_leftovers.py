@@ -111,11 +111,13 @@ def test_a_folder_whose_owner_was_killed_while_it_made_it_is_removed(machine: Pa
         folder = machine / "temp" / name
         folder.mkdir()
         os.utime(folder, (time.time() - age, time.time() - age))
-    unlocked = machine / "temp" / "hilum-efgh5678"
-    unlocked.mkdir()
-    (unlocked / "owner.new").touch()
+    for name, age in (("hilum-efgh5678", 3600), ("hilum-young456", 0)):
+        folder = machine / "temp" / name
+        folder.mkdir()
+        (folder / "owner.new").touch()
+        os.utime(folder, (time.time() - age, time.time() - age))
     sweep_folders()
-    assert [path.name for path in (machine / "temp").iterdir()] == ["hilum-young123"]
+    assert sorted(path.name for path in (machine / "temp").iterdir()) == ["hilum-young123", "hilum-young456"]
 
 
 def test_a_sweep_that_is_cut_off_leaves_the_rest_to_the_next_one(
