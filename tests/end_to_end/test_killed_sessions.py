@@ -50,10 +50,18 @@ def marks(cli):
     return sorted(path.name for path in (cli.folder / "data" / "running").rglob("*") if path.is_file())
 
 
+def is_stopped(pid):
+    """Check whether all threads of a process are stopped."""
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return {stat.rpartition(") ")[2][0] for stat in stats} == {"T"}
+
+
 async def start_and_plant(cli, root, wait_until, process):
     """Let a command write what other programs execute, while hilum can neither look nor end."""
     await wait_until((root / "begun").exists)
     process.send_signal(signal.SIGSTOP)
+    # One thread takes the signal and stops the others when it gets its turn.
+    await wait_until(lambda: is_stopped(process.pid))
     (root / "go").touch()
     await wait_until((root / "planted").exists)
     assert (root / ".envrc").exists()
