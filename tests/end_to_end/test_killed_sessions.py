@@ -1,5 +1,6 @@
 """What a killed ``hilum run`` leaves in a Git repository and elsewhere: the next start of hilum looks at it and removes it."""
 
+import base64
 import signal
 import subprocess
 from pathlib import Path
@@ -18,6 +19,9 @@ touch planted
 until test -e never; do sleep 0.05; done
 """
 
+RUNNER = "import base64, subprocess; subprocess.run(['sh', '-c', base64.b64decode(open('data.txt').read())])\n"
+"""A program that runs what a data file says: nobody who reads the command knows what it does, so that it runs."""
+
 
 @pytest.fixture
 def repository(cli):
@@ -27,7 +31,8 @@ def repository(cli):
     subprocess.run(["git", "-C", root, "config", "core.pager", "delta"], check=True)
     (root / ".idea").mkdir()
     (root / ".idea" / "workspace.xml").write_text("the user's")
-    (root / "work.sh").write_text(PLANT)
+    (root / "runner.py").write_text(RUNNER)
+    (root / "data.txt").write_bytes(base64.b64encode(PLANT.encode()))
     (cli.folder / "tmp").mkdir()
     cli.env |= {"TMPDIR": str(cli.folder / "tmp")}
     return root
@@ -80,7 +85,7 @@ def assert_made_inert(root, err):
 
 
 async def test_the_last_writes_before_a_kill_are_made_inert_by_the_next_start(cli, asks, repository, wait_until):
-    async with cli.model(asks("run_terminal_cmd", command="sh work.sh"), "Hello.", "Hello again."):
+    async with cli.model(asks("run_terminal_cmd", command="python3 runner.py"), "Hello.", "Hello again."):
         async with cli.started("run", "go", "--approve", "auto") as process:
             await start_and_plant(cli, repository, wait_until, process)
             process.kill()
@@ -97,7 +102,7 @@ async def test_the_last_writes_before_a_kill_are_made_inert_by_the_next_start(cl
 
 
 async def test_a_second_signal_leaves_the_look_to_the_next_start(cli, asks, repository, wait_until):
-    async with cli.model(asks("run_terminal_cmd", command="sh work.sh"), "Hello."):
+    async with cli.model(asks("run_terminal_cmd", command="python3 runner.py"), "Hello."):
         async with cli.started("run", "go", "--approve", "auto") as process:
             await start_and_plant(cli, repository, wait_until, process)
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
@@ -148,7 +153,7 @@ async def test_nothing_of_a_killed_run_is_left_after_the_next_start(cli, asks, r
         assert next_run.code == 0
     assert list((cli.folder / "tmp").iterdir()) == []
     assert not [name for name in mine if name in groups()]
-    assert sorted(path.name for path in repository.iterdir()) == [".git", ".idea", "begun", "work.sh"]
+    assert sorted(path.name for path in repository.iterdir()) == [".git", ".idea", "begun", "data.txt", "runner.py"]
     assert not (repository / ".git" / "config.worktree").exists()
     assert marks(cli) == []
     assert list((cli.folder / "data" / "masks").iterdir()) == []
