@@ -4,13 +4,26 @@ This is the public face. Plugins import ``hilum`` and ``hilum.testing`` and no m
 use, so that ``import hilum`` costs next to nothing.
 """
 
-from __future__ import annotations
-
-from importlib import import_module
+import sys
 
 TYPE_CHECKING = False  # typing takes longer than all the rest
 if TYPE_CHECKING:
+    import signal as _signal
     from typing import Any
+else:
+    import _signal  # signal itself imports enum, and that takes long enough to be interrupted
+
+# Where the program `hilum` starts, Ctrl-C just ends the process until a command runs: an interrupt in the middle of an import
+# would end in a traceback. `python -m hilum` imports this package before anything else of hilum, while its name is still "-m";
+# so does the script `hilum`. A program that uses hilum as a library keeps its handler.
+_program = "".join(getattr(sys, "argv", ())[:1])  # a program that embeds Python need not set any
+_ENDED_BY_INTERRUPT = (_program == "-m" or _program.endswith(("/hilum", "\\hilum.exe"))) and (
+    _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
+)
+if _ENDED_BY_INTERRUPT:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+from importlib import import_module  # noqa: E402
 
 __version__ = "0.1.0"
 
@@ -39,7 +52,7 @@ _MODULES = ("aio", "blocking", "compaction", "errors", "events", "messages", "mo
 __all__ = sorted((*_HOME, *_MODULES, "__version__"))
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name in _MODULES:
         return import_module(f"hilum.{name}")
     if name not in _HOME:

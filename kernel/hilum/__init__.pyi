@@ -69,3 +69,4 @@ from hilum.workspace import Place as Place
 from hilum.workspace import Workspace as Workspace
 
 __version__: str
+_ENDED_BY_INTERRUPT: bool

@@ -5,24 +5,20 @@ Only what works with every plugin broken stands here: the help, the version, and
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from hilum import _ENDED_BY_INTERRUPT
+from hilum.discovery import STANDARD, EntryPoint, all_entry_points, clash, normal, summary
+from hilum.errors import HilumError, PluginError, unknown
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal as _signal
 else:
-    import _signal  # signal itself imports enum, and that takes long enough to be interrupted
-
-# Until a command runs, Ctrl-C just ends the process: an interrupt in the middle of an import would end in a traceback.
-INTERRUPT = _signal.getsignal(_signal.SIGINT)
-if INTERRUPT is _signal.default_int_handler:
-    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
-
-import os  # noqa: E402
-import sys  # noqa: E402
-from collections.abc import Sequence  # noqa: E402
-from typing import Any  # noqa: E402
-
-from hilum.discovery import STANDARD, EntryPoint, all_entry_points, clash, normal, summary  # noqa: E402
-from hilum.errors import HilumError, PluginError, unknown  # noqa: E402
+    import _signal  # signal itself imports enum
 
 TRACEBACK = "HILUM_TRACEBACK"
 USAGE = "usage: hilum [-h] [--version] COMMAND ...\n\nA coding agent whose every ability is a plugin.\n\ncommands:\n"
@@ -69,7 +65,8 @@ def _run(point: EntryPoint, arguments: list[str]) -> int:
     """Run a command. What breaks in it is an error message, and a traceback for who asks for one."""
     try:
         command = _load(point)
-        _signal.signal(_signal.SIGINT, INTERRUPT)
+        if _ENDED_BY_INTERRUPT:
+            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         return int(command(arguments) or 0)
     except (HilumError, BrokenPipeError):
         raise

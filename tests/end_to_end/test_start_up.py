@@ -1,7 +1,9 @@
 """What ``hilum run`` loads before its first request; ``benchmarks/first_request.py`` measures how long that takes."""
 
 import sys
+from pathlib import Path
 
+import pytest
 import trio
 
 
@@ -63,3 +65,43 @@ async def test_agents_are_read_when_somebody_wrote_one(cli):
     async with cli.model("Done."):
         done = await cli("run", "hi", "--output-format", "stream-json")
     assert [line["name"] for line in done.lines if line.get("name", "").startswith("agents.")] == ["agents.problems"]
+
+
+INTERRUPTS_ITSELF = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == os.environ["INTERRUPTED_AT"]:
+            os.kill(os.getpid(), signal.SIGINT)
+            for number in range(100_000):
+                pass
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.mark.parametrize("module", ["hilum.__main__", "hilum.discovery", "hilum_cli.signals"])
+@pytest.mark.parametrize("start", ["module", "script"])
+async def test_an_interrupt_while_hilum_starts_ends_it_without_a_traceback(cli, module, start):
+    """From the first line of hilum's own on; before it, Python's own handler is there."""
+    (cli.folder / "early").mkdir()
+    (cli.folder / "early" / "sitecustomize.py").write_text(INTERRUPTS_ITSELF)
+    script = Path(sys.executable).with_name("hilum")
+    begin = [sys.executable, "-m", "hilum"] if start == "module" else [script]
+    done = await trio.run_process(
+        [*begin, "run", "hi"],
+        capture_stdout=True,
+        capture_stderr=True,
+        check=False,
+        cwd=cli.workspace,
+        env=cli.env | {"PYTHONPATH": str(cli.folder / "early"), "INTERRUPTED_AT": module},
+    )
+    assert done.returncode in (-2, 130)
+    assert b"Traceback" not in done.stderr
+    assert b"KeyboardInterrupt" not in done.stderr
+
+
+async def test_a_program_that_uses_hilum_keeps_its_handler():
+    """An interrupt there is its own business."""
+    code = "import signal, hilum, hilum.__main__; print(signal.getsignal(2) is signal.default_int_handler)"
+    done = await trio.run_process([sys.executable, "-c", code], capture_stdout=True)
+    assert done.stdout == b"True\n"

@@ -8,7 +8,6 @@ import mimetypes
 import os
 import re
 import shutil
-import tempfile
 from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +33,7 @@ from hilum import (
 )  # fmt: skip
 from hilum.events import CallDone
 from hilum_files import save_file
+from hilum_guard import make_folder
 
 from hilum_browser.finding import CHROMIUM, PLAYWRIGHT, find_chromium, has_playwright
 from hilum_browser.inside.front import WAITS
@@ -70,6 +70,7 @@ class Browsers:
         self._lock = trio.Lock()
         self._running: Running | None = None
         self._folder = ""
+        self._folder_lock = -1
 
     @functools.cached_property
     def _gateway(self) -> Gateway:
@@ -169,6 +170,7 @@ class Browsers:
             await self._running.end()
         if self._folder:
             await trio.to_thread.run_sync(lambda: shutil.rmtree(self._folder, ignore_errors=True))
+            os.close(self._folder_lock)
 
     def _limit(self, given: dict[str, Any]) -> float:
         waited: int = given["waitMs"]
@@ -209,7 +211,7 @@ class Browsers:
         from hilum_browser.running import Running
 
         if not self._folder:
-            self._folder = await trio.to_thread.run_sync(lambda: tempfile.mkdtemp(prefix="hilum-browser-"))
+            self._folder, self._folder_lock = await trio.to_thread.run_sync(make_folder, "browser")
         running = Running(self._settings, self._gateway)
         self._nursery.start_soon(running.run, self._session.processes, executable, self._folder, name="browser")
         try:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hilum_guard.commands import CommandVerdict, SimpleCommand, judge_command
     from hilum_guard.half import Explained, Guard
     from hilum_guard.harmless_git import repository_doubt
+    from hilum_guard.leftovers import make_folder
     from hilum_guard.printed import python_prints
     from hilum_guard.protected import hidden
     from hilum_guard.protected import secret as secret_file
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CommandVerdict", "Enforced", "Explained", "Guard", "GuardSettings", "Held", "Redactor", "SimpleCommand", "Trust", "Wider",
     "add_rule", "distrust", "explain_rule", "fit_path", "fit_words", "hidden", "host_of",
-    "judge_command", "load_rules", "looks_secret",
+    "judge_command", "load_rules", "looks_secret", "make_folder",
     "open_session", "parse_rule", "pattern_words", "probe", "python_prints", "remove_rule", "report", "repository_doubt",
     "secret_file", "server_tools", "trusted", "unknown_tool",
 ]  # fmt: skip
@@ -49,7 +50,7 @@ gates = ("check_result", "on_tool_call", "redact_texts", "wrap_process")
 _HOMES = {
     "CommandVerdict": "commands", "SimpleCommand": "commands", "judge_command": "commands",
     "Explained": "half", "Guard": "half", "Redactor": "redaction", "hidden": "protected", "host_of": "addresses",
-    "repository_doubt": "harmless_git",
+    "repository_doubt": "harmless_git", "make_folder": "leftovers",
     "looks_secret": "environment", "python_prints": "printed",
     "secret_file": "protected.secret",
     "add_rule": "rule_files.add", "load_rules": "rule_files.load", "remove_rule": "rule_files.remove",

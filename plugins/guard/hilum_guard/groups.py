@@ -43,11 +43,10 @@ def make(processes: int) -> str:
     if os.getuid():
         return ""
     for base in _BASES:
-        folder = Path(base, f"hilum-{os.getpid()}-{processes}")
+        folder = Path(base, f"hilum-{os.getpid()}-{_started(os.getpid())}-{processes}")
         with suppress(OSError):
             if not os.path.exists(f"{base}/cgroup.procs"):
                 continue
-            _sweep(base)
             folder.mkdir(exist_ok=True)  # another thread may be doing the same
             try:
                 (folder / "pids.max").write_text(str(processes))
@@ -59,12 +58,35 @@ def make(processes: int) -> str:
     return ""
 
 
-def _sweep(base: str) -> None:
-    """Remove the groups of processes that are gone; one in which something runs cannot be removed."""
-    for name in os.listdir(base):
-        owner = name.removeprefix("hilum-").partition("-")[0]
-        if name.startswith("hilum-") and owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
-            remove(f"{base}/{name}")
+def sweep_groups() -> None:
+    """Remove the groups of processes that are gone; one in which something runs cannot be removed. Blocks."""
+    if not hasattr(os, "getuid") or os.getuid():
+        return
+    for base in _BASES:
+        with suppress(OSError):
+            for name in os.listdir(base):
+                if name.startswith("hilum-") and not _lives(name):
+                    remove(f"{base}/{name}")
+
+
+def _lives(name: str) -> bool:
+    """Check whether the owner that a group's name tells of is there. What hilum did not name counts as alive."""
+    owner, _, rest = name.removeprefix("hilum-").partition("-")
+    if not owner.isdigit():
+        return True
+    started, _, limit = rest.partition("-")
+    now = _started(int(owner))
+    # Older versions left the time out. The number of a process is used again, its number and start together are not.
+    return bool(now) and (not limit or started == now)
+
+
+def _started(pid: int) -> str:
+    """Return when a process started, in ticks of the clock since the system did; empty where there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return ""
 
 
 def script(folder: str) -> str:

@@ -304,6 +304,8 @@ class Guard:
             # The model sees a placeholder for what it writes there.
             await trio.to_thread.run_sync(self._remember, path)
         if verdict is not None and verdict.kind == "ask" and source == "protected file":
+            # What the user agrees to now must not be taken for what a killed session's command left.
+            await self.keeper.recover()
             self.keeper.expect(agent, call, tool)
         if verdict is not None and verdict.kind == "ask" and verdict.scope:
             # What a rule does not silence is not kept as one: a rule that asks stands above one that allows, and a secret
@@ -510,6 +512,12 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
     return value
 
 
+async def sweep_in_thread() -> None:
+    """Remove what killed sessions left. It may be much, so nobody waits for it; the next session removes the rest."""
+    with suppress(OSError):
+        await trio.to_thread.run_sync(sandbox.sweep, abandon_on_cancel=True)
+
+
 @asynccontextmanager
 async def open_guard(session: Session) -> AsyncIterator[Guard]:
     """Make the guard of a session, and end what it started."""
@@ -519,6 +527,8 @@ async def open_guard(session: Session) -> AsyncIterator[Guard]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(guard.keep_rules)
             guard.keeper.start(nursery)
+            await guard.keeper.recover()
+            nursery.start_soon(sweep_in_thread)
             yield guard
             guard.keeper.stop()
             nursery.cancel_scope.cancel()

@@ -57,10 +57,44 @@ class Keeper:
         self._box.watch.exempt = self._exempt
         self._box.on_made_inert, self._box.on_replaced = self._hear_made_inert, self._hear_replaced
         self._box.on_failed = self._hear_failed
+        self._box.on_recovered, self._box.on_unmarked = self._hear_recovered, self._hear_unmarked
 
     def stop(self) -> None:
         """Start nothing more: the session closes, which ends its commands by itself."""
         self._nursery = None
+
+    # --- what a killed session left -----------------------------------------------------------------------------------
+
+    async def recover(self) -> None:
+        """Look at what commands of killed sessions left in the workspace, and tell the user what was undone."""
+        await trio.to_thread.run_sync(self._box.recover)
+
+    def _hear_recovered(self, said: list[str]) -> None:
+        self._in_loop(self._tell_recovered, said)
+
+    def _tell_recovered(self, said: list[str]) -> None:
+        listed = "".join(f"\n  {line}" for line in said)
+        say = (
+            "hilum was killed while a command ran in this folder, and other programs would have executed what was written"
+            f" since then, by the command or by you:{listed}"
+        )
+        with suppress(StoreError):
+            self._session.note("guard.recovered", say=say, what=said)
+
+    def _hear_unmarked(self, why: str) -> None:
+        self._in_loop(self._tell_unmarked, why)
+
+    def _tell_unmarked(self, why: str) -> None:
+        """Say, once for each reason, what a kill would cost."""
+        if why in self._failures:
+            return
+        self._failures.add(why)
+        say = (
+            f"hilum cannot remember that commands run ({why}). If it is killed, look at this folder before you use it: the"
+            " next session will not undo what a command wrote last."
+        )
+        with suppress(StoreError):
+            self._session.note("guard.unmarked", say=say, why=why)
 
     # --- what a file tool writes with the user's consent --------------------------------------------------------------
 
@@ -164,6 +198,9 @@ class Keeper:
         say = f"A command wrote what other programs execute outside the sandbox. It was undone; look at it:{listed}"
         with suppress(StoreError):
             self._session.note("guard.undone", say=say, what=said)
+            self._box.watch.note_told(said)
+            if self._nursery is not None:
+                self._nursery.start_soon(trio.to_thread.run_sync, self._box.watch.settle)
 
     def _end_commands(self, paths: list[str]) -> None:
         """End the running commands that are no longer kept from writing a path, since another file has taken its place."""

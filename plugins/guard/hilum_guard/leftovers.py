@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,10 +25,14 @@ if sys.platform != "win32":
 PREFIX = "hilum-"
 OWNER = "owner"
 """The file in a temporary folder that its owner locks."""
+_NEW_OWNER = f"{OWNER}.new"
+_RANDOM_NAME = re.compile(PREFIX + r"(?:[a-z]+-)?[a-z0-9_]{8}")  # as `tempfile` makes them
+_ABANDONED_SECONDS = 60
+"""A folder this old has no owner that is about to put its file there and to lock it."""
 
 
-def _lock(fd: int, *, exclusive: bool) -> None:
-    """Lock an open file or folder.
+def lock(fd: int, *, exclusive: bool) -> None:
+    """Lock an open file or folder, without waiting.
 
     Raises:
         OSError: Another process holds it.
@@ -35,18 +41,32 @@ def _lock(fd: int, *, exclusive: bool) -> None:
         fcntl.flock(fd, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
 
 
-def make_folder() -> tuple[str, int]:
-    """Make a temporary folder of one's own. Blocks.
+def make_folder(kind: str = "") -> tuple[str, int]:
+    """Make a temporary folder of one's own, which the next session removes if this process is killed. Blocks.
+
+    Args:
+        kind: A part of its name, for people who look for what it is.
 
     Returns:
         Its path, and a descriptor that holds it: close it when the folder has been removed.
     """
-    folder = tempfile.mkdtemp(prefix=PREFIX)
-    new = os.path.join(folder, f"{OWNER}.new")
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    _lock(fd, exclusive=True)
-    os.rename(new, os.path.join(folder, OWNER))  # nobody sees the file before it is locked
-    return folder, fd
+    while True:
+        folder = tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-" if kind else PREFIX)
+        new = os.path.join(folder, _NEW_OWNER)
+        try:
+            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            continue  # this process was suspended for so long that another one removed the folder
+        try:
+            lock(fd, exclusive=True)
+            os.rename(new, os.path.join(folder, OWNER))  # nobody sees the file before it is locked
+        except (BlockingIOError, FileNotFoundError):
+            os.close(fd)
+            continue
+        except BaseException:
+            os.close(fd)
+            raise
+        return folder, fd
 
 
 def sweep_folders() -> None:
@@ -62,17 +82,48 @@ def sweep_folders() -> None:
 
 
 def _remove_unowned(folder: str) -> None:
+    """Remove a temporary folder unless its owner lives, or it is not of hilum's making."""
+    if not _remove_if_unlocked(folder, OWNER) and _is_abandoned(folder):
+        # Its owner was killed while it made the folder.
+        _remove_if_unlocked(folder, _NEW_OWNER)
+        with suppress(OSError):
+            os.rmdir(folder)  # fails where something is in it
+
+
+def _is_abandoned(folder: str) -> bool:
+    """Check whether a folder without an owner is hilum's by its name, and too old to get one."""
+    with suppress(OSError):
+        old = time.time() - os.lstat(folder).st_mtime > _ABANDONED_SECONDS
+        return old and bool(_RANDOM_NAME.fullmatch(os.path.basename(folder)))
+    return False
+
+
+def _remove_if_unlocked(folder: str, owner: str) -> bool:
+    """Remove a folder if nobody holds its owner's file. Returns whether there is such a file."""
     try:
-        fd = os.open(os.path.join(folder, OWNER), os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(os.path.join(folder, owner), os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return
+        return False
     try:
-        _lock(fd, exclusive=True)
-        shutil.rmtree(folder, ignore_errors=True)
+        lock(fd, exclusive=True)
+        _remove_folder(folder, owner)
     except OSError:
         pass  # it is in use
     finally:
         os.close(fd)
+    return True
+
+
+def _remove_folder(folder: str, owner: str) -> None:
+    """Remove a folder, the file of its owner last: if this process is killed meanwhile, the next one finds the rest."""
+    with os.scandir(folder) as found:
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            elif entry.name != owner:
+                with suppress(OSError):
+                    os.unlink(entry.path)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 class Masks:
@@ -94,20 +145,36 @@ class Masks:
         if path in self._fds and os.path.lexists(path):
             return
         with suppress(OSError):
-            if not os.path.lexists(path):
-                record = _record(path)
-                record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                record.write_bytes(os.fsencode(path))
-                if file:
-                    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
-                else:
-                    os.mkdir(path)
-            elif not _record(path).exists():
-                return
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            _lock(fd, exclusive=False)
-            self._release(path)
-            self._fds[path] = fd
+            while not self._put(path, file=file):
+                pass
+
+    def _put(self, path: str, *, file: bool) -> bool:
+        """Put and hold it. Returns False where another process removed it before it was held."""
+        if not os.path.lexists(path):
+            record = _record(path)
+            record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            record.write_bytes(os.fsencode(path))
+            if file:
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+            else:
+                os.mkdir(path)
+        elif not _record(path).exists():
+            return True
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            lock(fd, exclusive=False)
+            held = os.path.samestat(os.fstat(fd), os.lstat(path))
+        except FileNotFoundError:
+            held = False
+        except OSError:
+            os.close(fd)
+            raise
+        if not held:
+            os.close(fd)
+            return False
+        self._release(path)
+        self._fds[path] = fd
+        return True
 
     def close(self) -> None:
         """Let go of all, and remove those that no other session holds and that are still empty. Blocks."""
@@ -140,7 +207,7 @@ def _remove_mask(path: str) -> None:
         _record(path).unlink(missing_ok=True)
         return
     try:
-        _lock(fd, exclusive=True)
+        lock(fd, exclusive=True)
         _record(path).unlink(missing_ok=True)
         if os.path.isdir(path):
             os.rmdir(path)

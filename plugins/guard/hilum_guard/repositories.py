@@ -17,6 +17,8 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from hilum_guard.names import QUARANTINED
+
 Kind = Literal["setting", "hook", "pointer", "link", "todo", "name", "folder"]
 
 MAX_BYTES = 1_048_576
@@ -54,7 +56,7 @@ class Setting(NamedTuple):
 
 
 # Settings that execute nothing. A pattern in the second column restricts the value.
-_SETTINGS: tuple[tuple[str, str], ...] = (
+SETTINGS: tuple[tuple[str, str], ...] = (
     (r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol"
      r"|safecrlf|quotepath|abbrev|sharedrepository|sparsecheckout|sparsecheckoutcone|longpaths|untrackedcache|compression"
      r"|loosecompression|commentchar|preloadindex|splitindex|fscache|hidedotfiles|protectntfs|protecthfs|trustctime|checkstat"
@@ -80,7 +82,7 @@ _SETTINGS: tuple[tuple[str, str], ...] = (
     (r"log\.(date|decorate|follow|abbrevcommit|mailmap)", ".*"),
     (r"lfs\.repositoryformatversion", ".*"),
 )  # fmt: skip
-_HARMLESS = tuple((re.compile(name), re.compile(value, re.I)) for name, value in _SETTINGS)
+_HARMLESS = tuple((re.compile(name), re.compile(value, re.I)) for name, value in SETTINGS)
 _SECTION = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\x00-\x1f]|\\["\\])*)")?\]')
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*))?")
 _PLAIN_VALUE = re.compile(r'[^"\\#;\x00-\x08\x0b-\x1f\x7f]*|"[^"\\#;\x00-\x1f\x7f]*"')
@@ -330,7 +332,7 @@ def _hooks(folder: str) -> Iterator[Entry]:
     except OSError:
         return
     for name in names:
-        if not name.endswith(".sample"):
+        if not name.endswith((".sample", QUARANTINED)):
             yield Entry("hook", f"{folder}/{name}", digest(f"{folder}/{name}"))
 
 

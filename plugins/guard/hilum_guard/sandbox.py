@@ -24,6 +24,8 @@ from hilum_guard import groups, policy, seccomp
 from hilum_guard.following import Follower
 from hilum_guard.layer import describe
 from hilum_guard.leftovers import Masks, make_folder, sweep_folders, sweep_masks
+from hilum_guard.marks import Mark
+from hilum_guard.recovery import recover
 from hilum_guard.settings import GuardSettings
 from hilum_guard.sockets import find_sockets
 from hilum_guard.watching import Watch
@@ -318,6 +320,8 @@ class Sandbox:
         watch: Makes inert what commands leave for other programs to execute.
         protected: What the last command could not write to.
         on_made_inert: Called from a thread with sentences on what was made inert.
+        on_recovered: Called from a thread with sentences on what commands of a killed session left.
+        on_unmarked: Called from a thread with the reason why it cannot be remembered that commands run.
         on_replaced: Called from a thread with held paths that running commands are no longer kept from.
         on_failed: Called from a thread with what a look at the workspace failed with.
     """
@@ -338,10 +342,14 @@ class Sandbox:
         self.held: dict[str, Callable[[], Held]] = {}
         self.wider: dict[tuple[str, ...], Wider] = {}
         self.uses: Callable[[tuple[str, ...]], frozenset[str]] = lambda argv: frozenset()
-        self.watch = Watch(policy.writable(workspace, settings), os.path.realpath(self.temp))
+        self._root = os.path.realpath(workspace)
+        self._mark = Mark(self._root)
+        self.watch = Watch(policy.writable(workspace, settings), os.path.realpath(self.temp), mark=self._mark)
         self.protected: tuple[str, ...] = ()
         self._follower: Follower | None = None
         self.on_made_inert: Callable[[list[str]], None] = lambda _: None
+        self.on_recovered: Callable[[list[str]], None] = lambda _: None
+        self.on_unmarked: Callable[[str], None] = lambda _: None
         self.on_replaced: Callable[[list[str]], None] = lambda _: None
         self.on_failed: Callable[[Exception], None] = lambda _: None
 
@@ -381,7 +389,6 @@ class Sandbox:
             from hilum_guard.loopback import Loopback
 
             self._loopback = Loopback()
-            await trio.to_thread.run_sync(_sweep)  # once in a session, and only in one that runs commands
         temp = "/tmp" if enforced.by == "bubblewrap" else self.temp
         for name, folder in CACHES.items():
             env.setdefault(name, f"{wider.cache or f'{temp}/cache'}/{folder}")
@@ -401,9 +408,12 @@ class Sandbox:
             # What is not there could be made, so it is put there, empty, until the end.
             for path in policy.masked(policy.writable(self.workspace, self.settings)):
                 self._masks.put(path, file=os.path.basename(path) in policy.MASKED_FILES)
+        self.recover()
         watched, said = self.watch.begin()
         if said:
             self.on_made_inert(said)
+        if self.watch.unmarked:
+            self.on_unmarked(self.watch.unmarked)
         self._follow()
         made = policy.make_policy(self.workspace, self.settings, self.temp)
         if BACKGROUND in command.env:
@@ -469,6 +479,11 @@ class Sandbox:
     def _failed(self, error: Exception) -> None:
         self.on_failed(error)
 
+    def recover(self) -> None:
+        """Look at what commands of sessions that were killed in this workspace left. Blocks; without any it takes no time."""
+        if said := recover(self._root):
+            self.on_recovered(said)
+
     def close(self) -> None:
         """Remove what was put into the workspace, where it is still empty, and the session's folder. Blocks.
 
@@ -478,6 +493,8 @@ class Sandbox:
             steps.callback(shutil.rmtree, self.folder, ignore_errors=True)
             steps.callback(self._masks.close)
             steps.callback(self._remove_unwanted)
+            steps.callback(self._mark.close)
+            steps.callback(self.watch.settle)
             if self._loopback:
                 steps.callback(self._loopback.close)
             if self._follower is not None:
@@ -497,13 +514,15 @@ class Sandbox:
             return
         if said:
             self.on_made_inert(said)
+            self.watch.note_told(said)  # the session is closing: nobody comes back to say so
 
 
 @functools.cache
-def _sweep() -> None:
-    """Remove what sessions that were killed have left. Once in a process."""
-    sweep_folders()
+def sweep() -> None:
+    """Remove what sessions that were killed have left. Once in a process. Blocks."""
     sweep_masks()
+    groups.sweep_groups()
+    sweep_folders()
 
 
 def _outermost(paths: Iterable[str]) -> tuple[str, ...]:

@@ -22,10 +22,11 @@ import attrs
 
 from hilum_guard import repositories
 from hilum_guard.executed import PARENTS, find_name, inner_paths
+from hilum_guard.marks import Mark, Remembered
+from hilum_guard.names import QUARANTINED
 from hilum_guard.policy import worktree
 from hilum_guard.repositories import Entry
 
-SUFFIX = ".quarantined"
 MAX_ROUNDS = 20
 """Looks in one check: what hides behind a thing that is made inert is seen at the next one."""
 MAX_FOLDERS = 20_000
@@ -61,10 +62,12 @@ class Watch:
         temp: The temporary folder of commands, in which nothing is looked for and to which nothing may point.
         alive: Returns the number of commands that may be running.
         exempt: Returns paths that a file tool is about to write with the user's consent.
+        mark: Where it is remembered that commands run and what was there before, for the case that this process is killed.
 
     Attributes:
         dirty: Whether commands may have run since the last look.
         seconds: How long the last look took.
+        unmarked: Why the mark could not be written; empty where it was.
     """
 
     def __init__(
@@ -73,8 +76,14 @@ class Watch:
         temp: str = "",
         alive: Callable[[], int] = lambda: 0,
         exempt: Callable[[], Iterable[str]] = tuple,
+        mark: Mark | None = None,
     ) -> None:
         self.roots, self.temp, self.alive, self.exempt = tuple(roots), temp, alive, exempt
+        self._mark = mark
+        # When the commands that run now began, and the folders of installed packages that were there then: for these two
+        # see `_was_there_before`.
+        self._since = 0
+        self._packages: dict[str, int] = {}
         self._lock = threading.RLock()
         self._folders: dict[str, _Folder] = {}
         self._telling: list[tuple[str, _Folder]] = []
@@ -82,11 +91,17 @@ class Watch:
         self._known: set[Entry] = set()
         # What could not be made inert, with what was said of it: never the user's, tried again, and said once.
         self._failed: dict[Entry, str] = {}
+        # The user's pointers and links that were put back in this look, so that they are not taken for new ones.
+        self._restored: set[Entry] = set()
+        # What was made inert and is not logged yet, and what was logged since the mark was written last.
+        self._untold: list[str] = []
+        self._told: list[str] = []
         self._named: tuple[tuple[object, ...], tuple[str, ...]] = ((), ())
         self.dirty = False
         self._indexes: dict[str, tuple[_Stamp, bool]] = {}
         self._mounted: dict[str, int] = {}
         self.seconds = 0.0
+        self.unmarked = ""
 
     # --- from outside -----------------------------------------------------------------------------------------------------
 
@@ -101,9 +116,12 @@ class Watch:
             if self.dirty:
                 said = self.check()
             else:
+                self._since = time.time_ns() - _SETTLED
                 self._known = self._look() - self._failed.keys()
+                self._packages = {path: _identity(path) for path in self._skipped_folders()}
                 self._mounted.clear()
             self.dirty = True
+            self._remember()
             held = self._held()
             for path in held:
                 self._mounted.setdefault(path, _identity(path))
@@ -124,11 +142,15 @@ class Watch:
             tried: set[Entry] = set()
             for _ in range(MAX_ROUNDS):
                 found = self._look(everywhere=everywhere)
+                unknown = found - self._known - self._failed.keys()
+                self._known |= {entry for entry in unknown if self._was_there_before(entry.path)}
                 new = {entry for entry in found - self._known if not _is_exempt(entry.path, exempt)}
                 self._failed = {entry: said_before for entry, said_before in self._failed.items() if entry in new}
                 said += self._neutralise(new - tried)
                 before = {entry for entry in self._known if _is_exempt(entry.path, exempt)}
-                self._known = before | {entry for entry in found - new if not _is_exempt(entry.path, exempt)}
+                unchanged = {entry for entry in found - new if not _is_exempt(entry.path, exempt)}
+                self._known = before | unchanged | self._restored
+                self._restored = set()
                 if new <= self._failed.keys():
                     if not alive:
                         self.dirty = False
@@ -136,6 +158,8 @@ class Watch:
                 if new <= tried:  # a program that still runs makes it again and again: until the next check
                     break
                 tried |= new
+            self._untold += said
+            self._remember()
             return said
 
     def accept(self, path: str) -> None:
@@ -146,6 +170,8 @@ class Watch:
             for held in self._mounted:
                 if _is_exempt(held, {real}):
                     self._mounted[held] = _identity(held)
+            if self.dirty:
+                self._remember()
 
     def replaced(self) -> list[str]:
         """Return the held paths that another file has taken the place of, so that running sandboxes hold them no more."""
@@ -157,6 +183,42 @@ class Watch:
                     found.append(path)
                     self._mounted[path] = now
             return found
+
+    def resume(self, remembered: Remembered) -> None:
+        """Take what a killed process remembered for what was there before its commands ran. Call ``check`` next."""
+        with self._lock:
+            self._known = {Entry(*entry) for entry in remembered.known}  # type: ignore[arg-type]
+            self._since = remembered.since
+            self._packages = dict(remembered.packages)
+            self.dirty = True
+
+    def note_told(self, said: Iterable[str]) -> None:
+        """Note that sentences are logged. Does not block; call ``settle`` in a thread afterwards."""
+        self._told += said
+
+    def settle(self) -> None:
+        """Bring the mark up to date after sentences were logged."""
+        with self._lock:
+            self._remember()
+
+    def _remember(self) -> None:
+        """Write down that commands run, what was there before, and what is not logged yet; remove it when that is nothing."""
+        if self._mark is None:
+            return
+        told, self._told = self._told, []
+        self._untold = [sentence for sentence in self._untold if sentence not in told]
+        try:
+            if self.dirty or self._untold:
+                self._mark.write(self._remembered())
+            else:
+                self._mark.clear()
+            self.unmarked = ""
+        except OSError as error:  # a disk that is full or read-only: the watch itself needs no file
+            self.unmarked = str(error)
+
+    def _remembered(self) -> Remembered:
+        known = tuple(sorted((entry.kind, entry.path, entry.detail) for entry in self._known))
+        return Remembered(self.roots, known, self._since, self._packages, tuple(self._untold), self.dirty)
 
     # --- looking ----------------------------------------------------------------------------------------------------------
 
@@ -301,6 +363,32 @@ class Watch:
             waiting = deeper
         self._folders, self._telling = found, telling
 
+    def _skipped_folders(self) -> Iterator[str]:
+        """Yield the folders of installed packages that were seen last. Those of compiled modules are many, and hold none."""
+        for state in self._folders.values():
+            for path in state.skipped:
+                if not path.endswith("/__pycache__"):
+                    yield path
+
+    def _was_there_before(self, path: str) -> bool:
+        """Check whether a path in a folder of installed packages was there before the commands ran.
+
+        These folders are not looked into before each command, as that takes long, but are at the end. A rename changes the
+        time of change (ctime) of what is renamed, and no program can set it. So what is older than the commands, with every
+        folder that it is in, was in the same place when they began.
+        """
+        package = next((each for each in self._packages if path.startswith(f"{each}/")), "")
+        if not package or self._packages[package] != _identity(package):
+            return False
+        while path != package:
+            try:
+                if os.lstat(path).st_ctime_ns >= self._since:
+                    return False
+            except OSError:
+                return False
+            path = os.path.dirname(path)
+        return True
+
     def _is_inside(self, path: str) -> bool:
         return any(path.startswith(f"{root}/") for root in self.roots)
 
@@ -374,6 +462,7 @@ class Watch:
                 os.symlink(before.detail.removeprefix("link to "), name, dir_fd=folder)
             else:
                 _write(name, f"gitdir: {before.detail}\n", folder)
+        self._restored.add(before)
 
     def _rename(self, path: str) -> str:
         """Give a file or folder another name, in its own folder. Returns its path."""
@@ -431,7 +520,7 @@ def _list(path: str, stamp: _Stamp) -> _Folder:
             for entry in found:
                 name = entry.name
                 seen.add(name)
-                if name.endswith(SUFFIX):
+                if name.endswith(QUARANTINED):
                     continue
                 if name in PARENTS or find_name(name) or name.lower() == ".git":
                     names.append(name)
@@ -516,12 +605,12 @@ def _state(folder: str) -> str:
 
 def _free(name: str, folder: int) -> str:
     for number in range(1, 1000):
-        wanted = f"{name}{SUFFIX}" if number == 1 else f"{name}.{number}{SUFFIX}"
+        wanted = f"{name}{QUARANTINED}" if number == 1 else f"{name}.{number}{QUARANTINED}"
         try:
             os.stat(wanted, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return wanted
-    return f"{name}.{time.time_ns()}{SUFFIX}"
+    return f"{name}.{time.time_ns()}{QUARANTINED}"
 
 
 def _write(name: str, text: str, folder: int) -> None:

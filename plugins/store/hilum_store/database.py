@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,7 @@ FIELDS = "id, workspace, kind, title, created, updated, events, state, forked"  
 SEQ_BITS = 32
 SEQ_MASK = (1 << SEQ_BITS) - 1
 WAIT = 5.0  # seconds to wait for another process that writes at this moment
+SWEEPING_SECONDS = 0.01  # in which another process has removed the lease of one that was killed
 
 # AUTOINCREMENT: the number of a deleted session is never given again, so nothing can append to the wrong one.
 SCHEMA = f"""
@@ -143,7 +145,11 @@ class Database:
         """
         try:
             self.leases.mkdir(mode=0o700, exist_ok=True)
-            return Lease.take(self.leases / name, wait=wait)
+            lease = Lease.take(self.leases / name, wait=wait)
+            if lease is None:  # another process may be removing what a killed one left, which takes microseconds
+                time.sleep(SWEEPING_SECONDS)
+                lease = Lease.take(self.leases / name, wait=wait)
+            return lease
         except OSError as error:
             raise unusable(self.path, f"no lock can be taken in {self.leases.name} ({error.strerror})") from None
 

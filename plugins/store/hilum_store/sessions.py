@@ -14,7 +14,7 @@ from hilum.store import SessionInfo, spell_folder
 
 from hilum_store.checkpoint import Checkpointer
 from hilum_store.database import FIELDS, SEQ_BITS, SEQ_MASK, Database, Durability, read_events, session_info
-from hilum_store.lease import Lease
+from hilum_store.lease import Lease, sweep
 from hilum_store.log import SqliteLog, busy
 
 CANDIDATES = 8  # how many sessions an ambiguous name lists
@@ -133,6 +133,7 @@ class Sessions:
         """Close the file, after ``release``."""
         self._checkpointer.close()
         self._database.close()
+        sweep(self._database.leases)
 
     def _take(self, number: int, session: str) -> Lease:
         lease = self._database.lease(str(number))

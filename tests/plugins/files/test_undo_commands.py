@@ -1,6 +1,7 @@
 """``hilum diff`` and ``hilum undo``: real processes on the store that sessions leave."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +14,11 @@ import trio
 from hilum.testing import open_bench, say, use
 
 
-def hilum(folder: Path, *arguments: str, code: int = 0) -> str:
+def hilum(folder: Path, *arguments: str, code: int = 0, data: Path | None = None) -> str:
     """Run the command in the workspace; gives all it says."""
     environ = {
         **os.environ,
-        "HILUM_DATA": str(folder / "data"),
+        "HILUM_DATA": str(data or folder / "data"),
         "HILUM_CONFIG": str(folder / "config"),
         "HOME": str(folder),
     }
@@ -128,3 +129,31 @@ def test_folders_that_are_left_out_stand_on_one_line_at_the_end(tmp_path: Path) 
     assert lines[0] == "--- /dev/null"
     assert lines[-1] == "Left out of snapshots: .pytest_cache/, __pycache__/"
     assert hilum(tmp_path, "diff", "--stat").splitlines()[0] == "created z.txt (+1 -0)"
+
+
+async def work_beside_data(tmp_path: Path) -> None:
+    """Run a command that changes files in a folder which hilum's data is moved to afterwards."""
+    files = {"a.txt": "one\n"}
+    async with open_bench(hilum_files, hilum_shell, hilum_store, folder=tmp_path, files=files) as bench:
+        command = "mkdir -p kept/objects; echo old > kept/sessions.db; echo old > kept/objects/x; echo two > a.txt"
+        bench.model.next(use("run_terminal_cmd", command=command), say("Done."))
+        await bench.run("First.")
+
+
+def test_changes_of_hilums_own_data_that_an_older_hilum_logged_are_ignored(tmp_path: Path) -> None:
+    """They are neither shown nor undone, and conflict with nothing."""
+    trio.run(work_beside_data, tmp_path)
+    data = tmp_path / "workspace" / "kept"
+    shutil.copytree(tmp_path / "data", data, dirs_exist_ok=True)
+    (data / "sessions.db").touch()
+    (data / "objects" / "x").write_text("changed since")
+    shown = hilum(tmp_path, "diff", data=data)
+    assert "a.txt" in shown
+    assert "kept/" not in shown
+    said = hilum(tmp_path, "undo", data=data)
+    assert "a.txt: restored" in said
+    assert "kept" not in said
+    assert (tmp_path / "workspace" / "a.txt").read_text() == "one\n"
+    assert (data / "objects" / "x").read_text() == "changed since"
+    hilum(tmp_path, "undo", "undo", data=data)
+    assert (tmp_path / "workspace" / "a.txt").read_text() == "two\n"

@@ -1,14 +1,17 @@
 """What sessions leave: nothing at a normal end; after a kill, what the next session removes, and only that."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
+import timeit
 from pathlib import Path
 
 import pytest
-from hilum_guard import leftovers, sandbox
+from hilum_guard import groups, leftovers, sandbox
 from hilum_guard.leftovers import Masks, make_folder, sweep_folders, sweep_masks
 
 KILLED = """
@@ -100,3 +103,75 @@ def test_a_folder_without_an_owner_file_is_not_of_hilums_making(machine: Path) -
     assert not os.path.exists(folder)
     assert leftovers.PREFIX == "hilum-"
     assert sandbox.make_folder is make_folder
+
+
+def test_a_folder_whose_owner_was_killed_while_it_made_it_is_removed(machine: Path) -> None:
+    """Empty, or with a file that is locked no more; a new one may be another process's."""
+    for name, age in (("hilum-abcd1234", 3600), ("hilum-browser-abcd1234", 3600), ("hilum-young123", 0)):
+        folder = machine / "temp" / name
+        folder.mkdir()
+        os.utime(folder, (time.time() - age, time.time() - age))
+    for name, age in (("hilum-efgh5678", 3600), ("hilum-young456", 0)):
+        folder = machine / "temp" / name
+        folder.mkdir()
+        (folder / "owner.new").touch()
+        os.utime(folder, (time.time() - age, time.time() - age))
+    sweep_folders()
+    assert sorted(path.name for path in (machine / "temp").iterdir()) == ["hilum-young123", "hilum-young456"]
+
+
+def test_a_sweep_that_is_cut_off_leaves_the_rest_to_the_next_one(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of the owner, by which the folder is found, goes last."""
+    with other(machine, "killed") as killed:
+        killed.wait()
+    [folder] = (machine / "temp").iterdir()
+    for name in ("a", "b", "z"):
+        (folder / name).mkdir()
+    real = shutil.rmtree
+    removed: list[str] = []
+
+    def cut_off(path: str, *, ignore_errors: bool) -> None:
+        removed.append(path)
+        if len(removed) > 2:
+            raise KeyboardInterrupt
+        real(path, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        sweep_folders()
+    assert (folder / "owner").exists()
+    monkeypatch.undo()
+    monkeypatch.setattr(tempfile, "tempdir", str(machine / "temp"))
+    sweep_folders()
+    assert not folder.exists()
+
+
+def test_a_group_is_its_owners_while_number_and_start_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number alone may be another process's by now."""
+    started = groups._started(os.getpid())
+    mine = f"hilum-{os.getpid()}-{started}-1024"
+    old = f"hilum-{os.getpid()}-1024"
+    for name in (
+        mine,
+        old,
+        f"hilum-{os.getpid()}-1-1024",
+        "hilum-4194305-1-1024",
+        "hilum-4194305-1024",
+        "hilum-x",
+        "other",
+    ):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(groups, "_BASES", (str(tmp_path),))
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    groups.sweep_groups()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([mine, old, "hilum-x", "other"])
+
+
+def test_a_sweep_that_finds_nothing_is_quick(machine: Path) -> None:
+    """It runs at every start."""
+    for number in range(200):
+        (machine / "temp" / f"other-{number}").mkdir()
+    best = min(timeit.repeat(lambda: (sweep_masks(), groups.sweep_groups(), sweep_folders()), number=1, repeat=20))
+    assert best < 0.005

@@ -324,3 +324,19 @@ def test_the_table_is_found_by_path_and_name() -> None:
         assert row.when
     assert find_name("x.py") is None
     assert find_path("src/git/config") is None
+
+
+def test_a_hook_and_a_link_are_made_inert_once(root: Path) -> None:
+    """A hook with its new name is no new hook, and a link that was put back no new link."""
+    git(root, "init", "-q", "--bare", "elsewhere")
+    (root / "sub").mkdir()
+    (root / "sub/.git").symlink_to(root / "elsewhere")
+    one = watch(root)
+    one.begin()
+    (root / ".git/hooks/pre-commit").write_text("x")
+    (root / "sub/.git").unlink()
+    (root / "sub/.git").symlink_to("/etc")
+    assert len(one.check()) == 2
+    assert one.check() == []
+    assert (root / ".git/hooks/pre-commit.quarantined").exists()
+    assert os.readlink(root / "sub/.git") == str(root / "elsewhere")

@@ -5,6 +5,7 @@
 import os
 import socket
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from hilum.errors import E_BUSY, E_UNKNOWN, StoreError
 from hilum.events import PluginEvent
 from hilum.store import SessionInfo
 from hilum_store import SqliteStore
-from hilum_store.lease import Lease
+from hilum_store.database import Database
+from hilum_store.lease import Lease, sweep
 
 
 def fact(seq: int) -> PluginEvent:
@@ -252,3 +254,32 @@ def test_waiting_lease_follows_a_removed_file(tmp_path: Path) -> None:
     assert (tmp_path / "lock").exists()
     second.release()
     assert not (tmp_path / "lock").exists()
+
+
+async def test_closing_removes_the_leases_of_killed_processes_and_no_other(child, store: SqliteStore) -> None:  # type: ignore[no-untyped-def]
+    """A kill leaves a file that guards nothing any more."""
+    process = child(HOLD)
+    assert hear(process) == "ready"
+    folder = store.path.with_name("sessions.db.leases")
+    [held] = folder.iterdir()
+    sweep(folder)
+    assert held.exists()
+    process.kill()
+    process.wait()
+    await store.info("held")
+    await store.close()
+    assert list(folder.iterdir()) == []
+
+
+def test_a_lease_that_is_being_removed_can_be_taken_a_moment_later(tmp_path: Path) -> None:
+    """The process that removes it holds it meanwhile."""
+    database = Database(tmp_path / "sessions.db")
+    removing = database.lease("1")
+    assert removing is not None
+    timer = threading.Timer(0.001, removing.release)
+    timer.start()
+    lease = database.lease("1")
+    timer.join()
+    assert lease is not None
+    lease.release()
+    database.close()

@@ -14,7 +14,7 @@ from hilum import ToolError, Workspace, data_folder, errors, events
 from hilum_files.journal.guard import happened, locked
 from hilum_files.journal.objects import Objects
 from hilum_files.journal.records import CHANGED, CHANGING, Ledger, Record, Scope, unspell
-from hilum_files.journal.tree import TEMPORARY, Node
+from hilum_files.journal.tree import TEMPORARY, Node, Own, find_own_folders
 from hilum_files.text import show
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ class Journal:
 
     def __init__(self, workspace: Workspace, objects: Objects, emit: Emit) -> None:
         self.workspace, self.objects, self.emit = workspace, objects, emit
-        self.ledger, self.alone = Ledger(), threading.Lock()
+        own = Own(find_own_folders(os.path.realpath(workspace.root)), frozenset())
+        self.ledger = Ledger(own.has)
+        self.alone = threading.Lock()
 
     def fold(self, events: Sequence[events.AnyEvent]) -> None:
         """Take in events."""

@@ -7,7 +7,7 @@ first alone; what really happened is then read off the disk.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
@@ -108,6 +108,9 @@ class Place(NamedTuple):
 class Ledger:
     """The fold.
 
+    Args:
+        is_own: Returns whether a path relative to the workspace is in a folder of hilum's own.
+
     Attributes:
         last: Sequence number of the last event that was folded.
         records: What was changed, oldest first; undos too.
@@ -123,7 +126,8 @@ class Ledger:
         started: What started the run of a sub-agent, by that run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_own: Callable[[str], bool] = lambda path: False) -> None:
+        self._is_own = is_own
         self.last = 0
         self.records: dict[str, Record] = {}
         self.undone: set[tuple[str, str]] = set()
@@ -219,6 +223,7 @@ class Ledger:
         self.commands.pop((record.agent, record.call), None)
         if record.unprotected:
             self.unprotected.append(record)
+        record = self._without_own(record)
         if record.changes:
             self.records[record.id] = record
             if record.tool == "undo":
@@ -229,6 +234,23 @@ class Ledger:
             self.causes[change.path] = record.id
             if record.tool not in ("undo", "") and not record.what and change.after and change.after.kind == "file":
                 self.seen.setdefault(self.who(record.agent), {})[change.path] = change.after.hash
+
+    def _without_own(self, record: Record) -> Record:
+        """Return a record without what hilum itself wrote while a command ran.
+
+        An older hilum logged it. Its databases change all the time, so that such a change conflicts with every undo. What a
+        file tool wrote there stays, as the user agreed to it, and so does what undoes that.
+        """
+        if record.tool == "undo":
+            undone = {
+                change.path for name in record.undoes if name in self.records for change in self.records[name].changes
+            }
+        elif record.what:
+            undone = set()
+        else:
+            return record
+        kept = tuple(c for c in record.changes if c.path in undone or not self._is_own(unspell(c.path)))
+        return msgspec.structs.replace(record, changes=kept)
 
     def _put_back(self, name: str, paths: Sequence[str]) -> None:
         """Note that a record is undone at these paths; if it was an undo itself, what it had undone holds again."""

@@ -94,15 +94,20 @@ class Own(NamedTuple):
         return {name: found for name, found in tree.items() if not self.has(name)} if self.folders else tree
 
 
+def find_own_folders(root: str) -> frozenset[str]:
+    """Find the folders that hilum itself keeps below a folder, by path relative to it. Looks at the disk."""
+    folders = (os.path.realpath(folder) for folder in (data_folder(), config_folder(), cache_folder()))
+    return frozenset(_below(root, folders))
+
+
 def find_own(root: str) -> Own:
     """Find what hilum itself keeps below a folder. Looks at the disk."""
-    folders = (os.path.realpath(folder) for folder in (data_folder(), config_folder(), cache_folder()))
     placeholders = list[str]()
     with suppress(OSError):
         for record in (data_folder() / "masks").iterdir():  # each names what the sandbox put down
             with suppress(OSError):
                 placeholders.append(os.fsdecode(record.read_bytes()))
-    return Own(frozenset(_below(root, folders)), frozenset(_below(root, placeholders)))
+    return Own(find_own_folders(root), frozenset(_below(root, placeholders)))
 
 
 def _below(root: str, paths: Iterable[str]) -> Iterator[str]:

@@ -1,0 +1,265 @@
+"""What is remembered while commands run, and the look that the next session does for one that was killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import hilum_guard
+import hilum_shell
+import pytest
+from hilum.events import PluginEvent
+from hilum.testing import open_bench, say, use
+from hilum_guard import marks
+from hilum_guard.leftovers import Masks
+from hilum_guard.marks import Mark
+from hilum_guard.recovery import recover
+from hilum_guard.watching import Watch
+
+KILLED = """
+import os, signal, sys
+from hilum_guard.marks import Mark
+from hilum_guard.watching import Watch
+root, mode = sys.argv[1:]
+watch = Watch([root], alive=lambda: mode != "idle", mark=Mark(root))
+watch.begin()
+if mode == "idle":
+    watch.check()
+else:
+    exec(sys.stdin.readline())
+print("ready", flush=True)
+if mode == "lives":
+    sys.stdin.read()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository, and a folder for hilum's data."""
+    monkeypatch.setenv("HILUM_DATA", str(tmp_path / "data"))
+    root = tmp_path.resolve() / "proj"
+    subprocess.run(["git", "init", "-q", root], check=True)
+    return root
+
+
+def killed(root: Path, does: str = "", mode: str = "killed") -> None:
+    """Run a session that is killed after a command has done something."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(root), mode], input=f"{does}\n", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def files(root: Path) -> list[str]:
+    """The files of marks."""
+    folder = marks.folder_of(str(root))
+    return sorted(path.suffix for path in folder.iterdir()) if folder.exists() else []
+
+
+def test_what_appeared_while_the_command_ran_is_made_inert(root: Path) -> None:
+    (root / ".envrc").write_text("the user's")
+    killed(root, "open(f'{root}/.mise.toml', 'w'); open(f'{root}/.git/hooks/pre-commit', 'w')")
+    assert files(root) == [".owner", ".state"]
+    said = recover(str(root))
+    assert len(said) == 2
+    assert (root / ".envrc").read_text() == "the user's"
+    assert (root / ".mise.toml.quarantined").exists()
+    assert (root / ".git/hooks/pre-commit.quarantined").exists()
+    assert files(root) == []
+    assert recover(str(root)) == []
+
+
+def test_a_link_that_was_replaced_is_put_back(root: Path) -> None:
+    target = root / "elsewhere"
+    subprocess.run(["git", "init", "-q", "--bare", target], check=True)
+    (root / "sub").mkdir()
+    (root / "sub" / ".git").symlink_to(target)
+    killed(root, "os.unlink(f'{root}/sub/.git'); os.symlink('/etc', f'{root}/sub/.git')")
+    assert len(recover(str(root))) == 1
+    assert os.readlink(root / "sub" / ".git") == str(target)
+
+
+def test_what_the_user_writes_after_a_kill_is_set_aside_and_named(root: Path) -> None:
+    killed(root)
+    (root / ".envrc").write_text("the user's")
+    [said] = recover(str(root))
+    assert said.startswith(".envrc ")
+    assert (root / ".envrc.quarantined").read_text() == "the user's"
+
+
+def test_what_the_user_writes_after_the_last_look_stays(root: Path) -> None:
+    killed(root, mode="idle")
+    (root / ".envrc").write_text("the user's")
+    assert recover(str(root)) == []
+    assert (root / ".envrc").exists()
+    assert files(root) == []
+
+
+def test_a_living_sessions_mark_is_left_alone(root: Path) -> None:
+    argv = [sys.executable, "-c", KILLED, str(root), "lives"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as lives:
+        assert lives.stdin is not None
+        assert lives.stdout is not None
+        lives.stdin.write("open(f'{root}/.envrc', 'w')\n")
+        lives.stdin.flush()
+        lives.stdout.readline()
+        assert recover(str(root)) == []
+        assert files(root) == [".owner", ".state"]
+        lives.kill()
+    assert len(recover(str(root))) == 1
+
+
+def test_another_workspaces_mark_is_left_alone(root: Path, tmp_path: Path) -> None:
+    killed(root, "open(f'{root}/.envrc', 'w')")
+    assert recover(str(tmp_path)) == []
+    assert files(root) == [".owner", ".state"]
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"rules": "other"}'])
+def test_what_cannot_be_read_is_told(root: Path, damage: str) -> None:
+    killed(root, "open(f'{root}/.envrc', 'w')")
+    [state] = marks.folder_of(str(root)).glob("*.state")
+    state.write_text(damage)
+    [said] = recover(str(root))
+    assert "not known" in said
+    assert files(root) == []
+
+
+def test_a_mark_that_misses_a_part_is_told(root: Path) -> None:
+    killed(root)
+    [state] = marks.folder_of(str(root)).glob("*.state")
+    state.write_text(json.dumps({"rules": json.loads(state.read_text())["rules"]}))
+    assert "damaged" in recover(str(root))[0]
+
+
+def test_a_session_killed_before_it_wrote_anything_leaves_nothing(root: Path) -> None:
+    folder = marks.folder_of(str(root))
+    folder.mkdir(parents=True)
+    (folder / "x.owner").touch()
+    (folder / "x.writing").write_text("{")
+    assert recover(str(root)) == []
+    assert not folder.exists()
+
+
+def test_the_mark_goes_with_the_last_look_and_with_the_session(root: Path) -> None:
+    alive = 1
+    mark = Mark(str(root))
+    watch = Watch([str(root)], alive=lambda: alive, mark=mark)
+    watch.begin()
+    watch.check()
+    assert files(root) == [".owner", ".state"]
+    alive = 0
+    watch.check()
+    assert files(root) == [".owner"]
+    mark.close()
+    assert files(root) == []
+
+
+def test_what_was_found_and_not_logged_is_told_without_another_look(root: Path) -> None:
+    """A kill between the look and the log entry."""
+    alive = 1
+    mark = Mark(str(root))
+    watch = Watch([str(root)], alive=lambda: alive, mark=mark)
+    watch.begin()
+    (root / ".envrc").touch()
+    alive = 0
+    said = watch.check()
+    assert files(root) == [".owner", ".state"]
+    watch.note_told(said)
+    watch.settle()
+    assert files(root) == [".owner"]
+    mark.close()
+    killed(root, "open(f'{root}/.envrc', 'w'); watch.alive = lambda: 0; watch.check()")
+    (root / ".mise.toml").write_text("the user's")
+    assert [line.partition(" ")[0] for line in recover(str(root))] == [".envrc"]
+    assert (root / ".mise.toml").exists()
+
+
+def test_what_the_user_agreed_to_is_remembered_as_theirs(root: Path) -> None:
+    """The mark follows what the watch knows, while commands go on."""
+    killed(root, "open(f'{root}/.envrc', 'w'); watch.accept(f'{root}/.envrc')")
+    assert recover(str(root)) == []
+    assert (root / ".envrc").exists()
+
+
+def test_a_data_folder_that_cannot_be_written_is_told_and_stops_nothing(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file")
+    watch = Watch([str(root)], alive=lambda: 1, mark=Mark(str(root)))
+    watch.begin()
+    assert watch.unmarked
+    (root / ".envrc").touch()
+    assert len(watch.check()) == 1
+
+
+def test_installed_packages_that_were_there_are_left_alone(root: Path) -> None:
+    """They are looked into at the end only; what is older than the command is not its work."""
+    old = root / "node_modules" / "pkg"
+    (old / ".vscode").mkdir(parents=True)
+    (root / "node_modules" / "moved").mkdir()
+    time.sleep(0.1)  # times of change are compared, and have the system's own resolution
+    watch = Watch([str(root)], alive=lambda: 0)
+    watch.begin()
+    (root / "node_modules" / "new" / ".vscode").mkdir(parents=True)
+    said = watch.check(everywhere=True)
+    assert [line.partition(" ")[0] for line in said] == ["node_modules/new/.vscode"]
+    assert (old / ".vscode").is_dir()
+
+
+def test_a_folder_that_a_command_moved_to_the_packages_is_new(root: Path) -> None:
+    (root / "parked" / "inner" / ".vscode").mkdir(parents=True)
+    (root / "node_modules" / "pkg").mkdir(parents=True)
+    killed(root, "time = __import__('time'); os.rename(f'{root}/parked/inner', f'{root}/node_modules/inner')")
+    assert len(recover(str(root))) == 1
+    os.rename(root / "node_modules", root / "packages")
+    (root / "packages" / "pkg" / ".vscode").mkdir()
+    (root / "node_modules").mkdir()
+    time.sleep(0.1)
+    killed(root, "os.rmdir(f'{root}/node_modules'); os.rename(f'{root}/packages', f'{root}/node_modules')")
+    assert len(recover(str(root))) == 1
+
+
+def test_without_marks_it_takes_no_time(root: Path) -> None:
+    """It is done before each command."""
+    began = time.perf_counter()
+    for _ in range(100):
+        recover(str(root))
+    assert (time.perf_counter() - began) / 100 < 0.005
+
+
+def test_a_mask_that_another_process_removes_meanwhile_is_put_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between making it and holding it, a sweeping process may take it for one without an owner."""
+    from hilum_guard import leftovers
+
+    real = leftovers.lock
+    removals = [root / ".vscode"]
+
+    def remove_first(fd: int, *, exclusive: bool) -> None:
+        if removals:
+            removals.pop().rmdir()
+        real(fd, exclusive=exclusive)
+
+    monkeypatch.setattr(leftovers, "lock", remove_first)
+    masks = Masks()
+    masks.put(str(root / ".vscode"))
+    assert (root / ".vscode").is_dir()
+    masks.close()
+    assert not (root / ".vscode").exists()
+
+
+async def test_a_session_that_is_open_recovers_before_its_next_command(tmp_path: Path) -> None:
+    """Not only one that starts: what the user agrees to afterwards is not in doubt."""
+    async with open_bench(hilum_guard, hilum_shell, folder=tmp_path, approve="auto") as bench:
+        root = bench.session.workspace.root
+        killed(root, "open(f'{root}/.envrc', 'w')")
+        bench.model.next(use("run_terminal_cmd", command="echo hello"), say("Done."))
+        await bench.run("go")
+        noted = [e for e in bench.events if isinstance(e, PluginEvent) and e.name == "guard.recovered"]
+    assert len(noted) == 1
+    assert ".envrc" in noted[0].data["say"]
+    assert (root / ".envrc.quarantined").exists()
