@@ -114,7 +114,7 @@ def run_options(project: Path, folder: Path) -> Namespace:
     # The session is kept where the user's sessions are; no other setting of the user's has an effect on the demo.
     environ = {key: value for key, value in os.environ.items() if not key.startswith("HILUM_") or key == "HILUM_DATA"}
     return Namespace(
-        prompt=PROMPT, accept=False, kind="", keep_services=False, state=None, resume="",
+        prompt=PROMPT, piped=False, accept=False, kind="", keep_services=False, state=None, resume="",
         record="", model="recorded/demo", mode=None, approve="auto",
         workspace=str(project.resolve()), settings={}, plugins=list(PLUGINS), no_plugin=[], plugin=[],
         environ=environ | {"HILUM_CONFIG": str(folder / "config")},
