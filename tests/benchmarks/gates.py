@@ -143,6 +143,13 @@ async def call(table, hook, impl, arguments):
     value = await real_call(table, hook, impl, arguments)
     return None if type(value).__name__ == "Fault" else value
 hilum_hooks.Table._call = call
+real_filter = hilum_hooks.Table.filter
+def filter(table, hook, over, **arguments):
+    try:
+        return real_filter(table, hook, over, **arguments)
+    except Exception:
+        return arguments[over]
+hilum_hooks.Table.filter = filter
 """,
 }
 # What a process of Python runs first.
@@ -321,6 +328,8 @@ class Site:
         site = cls(folder)
         for path in (site.workspace, folder / "home"):
             path.mkdir(parents=True)
+        if HOOKS[gate].shape == "filter":  # a plain function; one with an await in it cannot even be imported
+            source = source.replace("async def {gate}", "def {gate}")
         first = FIRST.format(seconds=seconds, hole=HOLES[hole])
         (folder / "sitecustomize.py").write_text(first)
         for name, text in (("stage", STAGE), ("gatekeeper", source.replace("{gate}", gate))):
@@ -542,6 +551,8 @@ def on_retry(site: Site) -> str:
     file.write_text(WORKING["module"].replace("{gate}", "on_tool_call"))
     failed = _process(site, "agents", "run", "helper", "Go.", "--json", "--approve", "auto", STAGE_FAILS="yes")
     file.write_text(broken)
+    if not failed.stdout:  # something else than the gate kept it from beginning
+        return f"refused with {failed.returncode}"
     identity = json.loads(failed.stdout)["agent_id"]
     done = _process(site, "agents", "retry", identity)
     assert "Traceback" not in done.stderr, done.stderr
@@ -630,7 +641,8 @@ def set_grace(seconds: float) -> float:
 @contextmanager
 def hole_in_hilum(name: str) -> Iterator[None]:
     """Break hilum in this process, by the name of a hole; nothing without one."""
-    places = [(hilum_hooks.Table, "fault"), (hilum_hooks.Table, "_call"), (hilum.plugins.Table, "refusal")]
+    places = [(hilum_hooks.Table, name) for name in ("fault", "_call", "filter")]
+    places.append((hilum.plugins.Table, "refusal"))
     saved = [(owner, attribute, getattr(owner, attribute)) for owner, attribute in places]
     exec(HOLES[name], {})
     try:
@@ -650,6 +662,7 @@ def past_the_gate(site: Site, gate: str, name: str, state: str, face: str) -> se
     if gate == "check_answer":  # every run ends with an answer that nobody has checked
         return {"completed"} if state == "completed" and face != "hilum mcp serve" else set()
     judged = {
+        "redact_texts": RAN,  # the prompt cannot be written, so nothing begins
         "on_tool_call": RAN,
         "wrap_process": {"spawned"},
         "check_result": {"leaked"},
