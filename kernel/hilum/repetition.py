@@ -44,23 +44,32 @@ class Failures(msgspec.Struct):
         tool: Name of the tool.
         code: The last code.
         count: How many.
-        paths: The paths that the call was about.
         turn: The last turn that counted: several calls of one answer count once for an aim.
         noted: Whether the model was told.
         mixed: Whether they had different codes.
         text: Digest of the last result that a call had which may change something; it tells whether it changed anything.
         moved: Whether such results differed: the calls themselves changed something.
+        curable: How many of them a read of ``curable_paths`` may cure.
     """
 
     tool: str
     code: str = ""
     count: int = 0
     mixed: bool = False
-    paths: frozenset[str] = frozenset()
     turn: int = 0
     noted: bool = False
     text: str = ""
     moved: bool = False
+    curable: int = 0
+    curable_paths: frozenset[str] = frozenset()
+
+    def cure(self, paths: frozenset[str]) -> None:
+        """Take back the failures that a successful read of these paths may have cured."""
+        if self.curable_paths & paths:
+            self.count -= self.curable
+            self.curable = 0
+            self.curable_paths = frozenset()
+            self.noted = self.noted and self.count >= MAX_REPEATED_FAILURES
 
     def compare(self, text: str) -> None:
         """Note whether a result is the same as the one before it.
@@ -201,12 +210,14 @@ class FailureCounts(msgspec.Struct):
         # Calls that cannot be read share a fingerprint; several of one answer may have been different calls.
         if is_one_call or failures.turn != turn:
             failures.count += 1
+            if code in _CURED_BY_READING:
+                failures.curable += 1
+                failures.curable_paths |= paths
         failures.turn = turn
-        failures.paths = paths
         # Without a path or a program only the same call is the same aim; a call that is no call is one by itself.
         if not about and code not in _WRONG_CALL:
             return
-        same = self.aims.setdefault(aim, Failures(tool, code, paths=paths))
+        same = self.aims.setdefault(aim, Failures(tool, code))
         same.compare(text)
         if same.turn != turn:
             same.count += 1
@@ -214,11 +225,9 @@ class FailureCounts(msgspec.Struct):
 
     def _clear_cured(self, paths: frozenset[str]) -> None:
         """Forget failures that a successful read of these paths may have cured."""
-        self.calls = {
-            key: failures
-            for key, failures in self.calls.items()
-            if failures.code not in _CURED_BY_READING or not failures.paths & paths
-        }
+        for failures in self.calls.values():
+            failures.cure(paths)
+        self.calls = {key: failures for key, failures in self.calls.items() if failures.count}
 
     def _count_result(self, key: str, tool: str, result: ToolResult) -> None:
         line, _, rest = result.text.partition("\n")

@@ -267,3 +267,26 @@ async def test_a_duration_does_not_make_another_result(bench):
     kit = await bench(plugin("states", state), answers=[*[use("state")] * SAME_RESULTS_NOTED, "ok"])
     await kit.run("x")
     assert any("the same result" in note for note in notes(kit))
+
+
+async def test_reading_cures_failures_among_others(bench):
+    """Of three failures with different codes one was for want of reading: after it two are left, and the call may run."""
+    codes_left = [E_STALE, E_FAILED, E_FAILED]
+
+    @tool(risk="write", effect="once", writes="path")
+    def edit(path: str) -> str:
+        """Edit a file."""
+        if codes_left:
+            raise ToolError("It failed.", code=codes_left.pop(0))
+        return "edited"
+
+    @tool(risk="read", effect="pure", reads="path")
+    def look(path: str) -> str:
+        """Read a file."""
+        return "content"
+
+    answers = [*[use("edit", path="a")] * 3, use("look", path="a"), use("edit", path="a"), "ok"]
+    kit = await bench(plugin("files", edit, look), answers=answers)
+    await kit.run("x")
+    assert codes(kit) == [E_STALE, E_FAILED, E_FAILED, "", ""]
+    assert len(notes(kit)) == 1

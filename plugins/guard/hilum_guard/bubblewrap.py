@@ -239,17 +239,21 @@ def _needed(covered: tuple[str, ...]) -> Iterator[str]:
             yield path
 
 
-@functools.cache
 def _pythons() -> list[str]:
+    """Return the folders of the interpreter, and those below /tmp from which Python imports at the moment."""
+    # What is worked on is beside them: the workers of plugins are imported from there. A program may change sys.path and
+    # remove such a folder, and bubblewrap starts nothing if one of its sources is missing.
+    temp = os.path.realpath("/tmp") + "/"
+    imported = {os.path.realpath(path) for path in sys.path if os.path.isabs(path)}
+    return sorted(_installation() | {path for path in imported if path.startswith(temp) and os.path.exists(path)})
+
+
+@functools.cache
+def _installation() -> frozenset[str]:
     import sysconfig
 
     base = sysconfig.get_paths()
-    own = {_FOLDER, interpreter(), sys.base_prefix, sys.prefix, base["stdlib"], base["platstdlib"]}
-    # What is worked on lies beside them: the workers of plugins are imported from there.
-    temp = os.path.realpath("/tmp") + "/"
-    return sorted(
-        own | {path for path in map(os.path.realpath, filter(os.path.isabs, sys.path)) if path.startswith(temp)}
-    )
+    return frozenset({_FOLDER, interpreter(), sys.base_prefix, sys.prefix, base["stdlib"], base["platstdlib"]})
 
 
 def _between(path: str, roots: tuple[str, ...]) -> Iterator[str]:

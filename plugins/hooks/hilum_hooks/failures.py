@@ -40,9 +40,13 @@ def _is_failure(error: BaseException) -> bool:
 
 
 def _is_interrupt(traceback: TracebackType | None) -> bool:
-    """Return whether the exception was raised by trio's handler of SIGINT, or by no Python code at all."""
+    """Return whether the exception was raised by trio's handler of SIGINT.
+
+    Args:
+        traceback: Of the exception; ``None`` if it was never raised but put into a group by the plugin.
+    """
     if traceback is None:
-        return True
+        return False
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
     name: str = traceback.tb_frame.f_globals.get("__name__", "")

@@ -12,7 +12,7 @@ import hilum_shell
 import pytest
 from hilum import Command
 from hilum.testing import open_bench
-from hilum_guard import environment, policy, sandbox, seatbelt, seccomp
+from hilum_guard import bubblewrap, environment, policy, sandbox, seatbelt, seccomp
 from hilum_guard.sandbox import Enforced, GuardSettings
 
 # --- environment ---------------------------------------------------------------------------------------------------------
@@ -230,3 +230,17 @@ async def test_nothing_is_tried_before_the_first_command(tmp_path: Path, monkeyp
         assert trials == [1]
         await b.run("hello again")
         assert "without a sandbox" in b.requests[-1].body.decode()
+
+
+def test_a_folder_that_python_no_longer_imports_from_is_not_mounted(tmp_path, monkeypatch):
+    """bubblewrap starts nothing if a source is missing, and a program may remove a folder that was on its path."""
+    folder = Path("/tmp").resolve() / f"hilum-test-{tmp_path.name}-{os.getpid()}"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    try:
+        assert str(folder) in bubblewrap._pythons()
+    finally:
+        folder.rmdir()
+    assert str(folder) not in bubblewrap._pythons()
+    monkeypatch.undo()
+    assert str(folder) not in bubblewrap._pythons()

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from simulator import mutants, scenario, trace
@@ -19,9 +19,15 @@ from simulator.generation import generate
 from simulator.scenario import Scenario
 from simulator.shrinking import shrink
 
-# Real seconds after which a run counts as one that never ends: nothing in it waits in real time.
-PATIENCE = 60
+# Seconds of processor time after which a run counts as one that never ends, and real seconds on a machine that is busy with
+# other things: nothing in a run waits in real time.
+CPU_SECONDS = 60
+REAL_SECONDS = 1_800
 CHUNK = 25
+# Runs after which a log file gets a line.
+PROGRESS = 1_000
+# Chunks after which a process is replaced by a new one, because modules and classes of thousands of runs add up.
+CHUNKS_PER_PROCESS = 20
 
 
 class Stuck(BaseException):
@@ -38,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.mutants:
         return _try_mutants(options)
     with mutants.applied(options.mutant):
+        if options.fingerprints:
+            return _fingerprints(options)
         if options.seeds:
             return _many(options)
         return _one(options)
@@ -51,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--shrink", action="store_true", help="make a failing scenario as small as possible")
     parser.add_argument("--quiet", action="store_true", help="print no trace")
     parser.add_argument("--seeds", metavar="FROM-TO", help="carry out many scenarios, TO not among them")
+    parser.add_argument("--fingerprints", action="store_true", help="print a digest of all that happens with each seed")
     parser.add_argument("--jobs", type=int, default=1, help="processes for many scenarios")
     parser.add_argument("--only", default="", help="count only violations of invariants whose name contains this")
     parser.add_argument("--stop", action="store_true", help="stop at the first failing seed")
@@ -64,18 +73,34 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def run_once(chosen: Scenario, folders: Folders) -> Outcome:
-    """Carry out a scenario under a limit of real time."""
+    """Carry out a scenario under a limit of processor time.
+
+    Raises:
+        Stuck: It took longer.
+    """
+    expired = False
 
     def stuck(*_: object) -> None:
+        nonlocal expired
+        expired = True
         raise Stuck
 
-    before = signal.signal(signal.SIGALRM, stuck)
-    signal.alarm(PATIENCE)
+    numbers = (signal.SIGALRM, signal.SIGPROF)
+    before = [signal.signal(number, stuck) for number in numbers]
+    signal.alarm(REAL_SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
     try:
         return execute(chosen, folders)
+    except BaseException as error:
+        # In trio's own code it becomes an internal error of trio's.
+        if expired and not isinstance(error, Stuck):
+            raise Stuck from error
+        raise
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _one(options: argparse.Namespace) -> int:
@@ -105,11 +130,26 @@ def _one(options: argparse.Namespace) -> int:
     return 1 if outcome.violations else 0
 
 
+def _fingerprints(options: argparse.Namespace) -> int:
+    first, _, last = (options.seeds or f"{options.seed}-{options.seed + 1}").partition("-")
+    folders = Folders()
+    try:
+        for seed in range(int(first), int(last)):
+            print(seed, run_once(generate(seed), folders).fingerprint)
+    finally:
+        folders.remove()
+    return 0
+
+
 # --- many seeds -------------------------------------------------------------------------------------------------------
 
 
 class Finding(tuple[int, str, str]):
     """A violated invariant: seed, name, text."""
+
+
+# Set when nobody waits for further results.
+_ENOUGH = multiprocessing.get_context("fork").Event()
 
 
 def _work(seeds: range) -> list[tuple[int, str, str]]:
@@ -118,6 +158,8 @@ def _work(seeds: range) -> list[tuple[int, str, str]]:
     found: list[tuple[int, str, str]] = []
     try:
         for seed in seeds:
+            if _ENOUGH.is_set():
+                break
             found += [(seed, violation.name, str(violation)) for violation in _checked(seed, folders)]
     finally:
         folders.remove()
@@ -130,10 +172,10 @@ def _checked(seed: int, folders: Folders) -> Sequence[object]:
     try:
         return run_once(generate(seed), folders).violations
     except Stuck:
-        return [Violation("every run ends", f"it took more than {PATIENCE} seconds of real time")]
+        return [Violation("every run ends", f"it took more than {CPU_SECONDS} seconds of processor time")]
 
 
-def findings(first: int, last: int, jobs: int) -> Iterator[tuple[int, list[tuple[int, str, str]]]]:
+def findings(first: int, last: int, jobs: int) -> Generator[tuple[int, list[tuple[int, str, str]]], None, None]:
     """Carry out many seeds; yields, chunk by chunk, how many are done in all and what was found."""
     chunks = [range(start, min(start + CHUNK, last)) for start in range(first, last, CHUNK)]
     done = 0
@@ -143,10 +185,18 @@ def findings(first: int, last: int, jobs: int) -> Iterator[tuple[int, list[tuple
             done += len(chunk)
             yield done, found
         return
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+    _ENOUGH.clear()
+    pool = multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=CHUNKS_PER_PROCESS)
+    try:
         for chunk, found in zip(chunks, pool.imap(_work, chunks), strict=True):
             done += len(chunk)
             yield done, found
+    finally:
+        # A run of the command line handles SIGTERM, with which a pool ends its processes: they must end by themselves.
+        _ENOUGH.set()
+        pool.close()
+        pool.join()
+        _ENOUGH.clear()
 
 
 def _many(options: argparse.Namespace) -> int:
@@ -169,6 +219,8 @@ def _many(options: argparse.Namespace) -> int:
                 seeds.append((seed, text))
         if sys.stderr.isatty():
             print(f"\r{done} runs, {len(failing)} fail", end="", file=sys.stderr)
+        elif done % PROGRESS == 0:
+            print(f"{done} runs, {len(failing)} fail, {time.perf_counter() - began:.0f} s", flush=True)
         if options.stop and failing:
             break
     seconds = time.perf_counter() - began
@@ -196,18 +248,22 @@ def _try_mutants(options: argparse.Namespace) -> int:
         seconds = time.perf_counter() - began
         if found is None:
             missed += 1
-            print(f"{name:24}NOT FOUND in {seconds:.0f} s", flush=True)
+            print(f"{name:34} NOT FOUND in {seconds:.0f} s", flush=True)
         else:
-            print(f"{name:24}seed {found[0]:5} in {seconds:4.0f} s: {found[1][:110]}", flush=True)
+            print(f"{name:34} seed {found[0]:5} in {seconds:4.0f} s: {found[1][:110]}", flush=True)
     return 1 if missed else 0
 
 
 def _first(mutant: mutants.Mutant, first: int, last: int, jobs: int) -> tuple[int, str] | None:
-    for _, found in findings(first, last, jobs):
-        for seed, name, text in found:
-            if name in mutant.found_by:
-                return seed, text
-    return None
+    search = findings(first, last, jobs)
+    try:
+        for _, found in search:
+            for seed, name, text in found:
+                if name in mutant.found_by:
+                    return seed, text
+        return None
+    finally:
+        search.close()
 
 
 if os.name == "nt":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
+from math import inf
 from types import ModuleType
 from typing import Any
 
@@ -47,6 +49,8 @@ class Outcome(msgspec.Struct):
         log: The events as they were written, without the folders of this process.
         seconds: Virtual time that it took.
         steps: Steps of all tasks.
+        requests: Number of requests to the model.
+        bodies: The requests, without the folders of this process.
     """
 
     violations: list[Violation]
@@ -55,6 +59,14 @@ class Outcome(msgspec.Struct):
     seconds: float
     steps: int
     requests: int
+    bodies: list[bytes]
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all that happened: log, requests, violations, virtual time and the number of steps."""
+        parts = [self.log, *self.bodies, *(str(violation).encode() for violation in self.violations)]
+        parts.append(f"{self.seconds!r} {self.steps}".encode())
+        return sha256(b"\0".join(parts)).hexdigest()
 
 
 def execute(scenario: Scenario, folders: Folders) -> Outcome:
@@ -65,7 +77,8 @@ def execute(scenario: Scenario, folders: Folders) -> Outcome:
         simulation.run()
         if not simulation.checker.violations and scenario.probe_at >= 0:
             probe(scenario, folders, simulation.checker, simulation.options)
-    log = b"\n".join(map(_written, simulation.checker.events)).replace(str(folders.base).encode(), b"BASE")
+    base = str(folders.base).encode()
+    log = b"\n".join(map(_written, simulation.checker.events)).replace(base, b"BASE")
     return Outcome(
         simulation.checker.violations,
         simulation.checker.events,
@@ -73,6 +86,7 @@ def execute(scenario: Scenario, folders: Folders) -> Outcome:
         simulation.seconds,
         simulation.watchdog.steps,
         len(simulation.checker.requests),
+        [body.replace(base, b"BASE") for _, _, body in simulation.checker.requests],
     )
 
 
@@ -163,6 +177,7 @@ class Simulation:
         self.store.killed = self._killed
         if life.cancel_open_at is not None:
             self.watchdog.plan(life.cancel_open_at, self._scope.cancel)
+        self.checker.opened = self._scope_closer(life.cancel_open_of)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_time)
             with self._scope:
@@ -170,9 +185,20 @@ class Simulation:
             nursery.cancel_scope.cancel()
         self.checker.life_ends(dead=self.store.dead)
         undisturbed = not self._given_up and not self._scope.cancel_called and life.store_fails_at is None
-        if last and undisturbed and life.resume == "resume":
+        # A program that is interrupted before it has gone on with anything leaves everything for the next one.
+        untouched = life.terminal and bool(life.acts) and len(self.checker.events) == known
+        if last and undisturbed and life.resume == "resume" and not untouched:
             self.checker.all_over()
         self.seconds += trio.current_time() - began
+
+    def _scope_closer(self, cancels: str) -> Callable[[str], None]:
+        scope = self._scope
+
+        def opened(plugin: str) -> None:
+            if plugin == cancels:
+                scope.cancel()
+
+        return opened
 
     def _killed(self) -> None:
         """Cut the process off at this moment: everything that happens from now on happens in no world."""
@@ -333,7 +359,8 @@ class Simulation:
     async def _answer_questions(self, session: Session) -> None:
         """Answer the questions of approval as the scenario says, one after another or all at once."""
         async with trio.open_nursery() as nursery:
-            async for event in session.events():
+            # As faces do: a question of a process that was killed is nobody's to answer, and is asked anew on resume.
+            async for event in session.events(session.began_at):
                 if not isinstance(event, ev.ApprovalAsked):
                     continue
                 if event.id in self._settled(session):
@@ -346,19 +373,26 @@ class Simulation:
     def _settled(self, session: Session) -> set[str]:
         return {event.id for event in self.checker.events if isinstance(event, ev.ApprovalAnswered)}
 
+    async def _question_over(self, session: Session, asked: ev.ApprovalAsked) -> None:
+        """Wait until a question is answered, has run out, or its run has ended."""
+        async for event in session.events(asked.seq):
+            if isinstance(event, ev.ApprovalAnswered) and event.id == asked.id:
+                return
+            if isinstance(event, ev.RunEnded) and event.run == asked.run:
+                return
+
     async def _answer(self, session: Session, asked: ev.ApprovalAsked) -> None:
         replies = self.scenario.replies
         reply = replies[self.replies % len(replies)] if replies else None
         self.replies += 1
         self.checker.question_shown(asked.id)
-        if reply is not None and reply.accepted is None:
-            async for event in session.events():
-                if isinstance(event, ev.ApprovalAnswered) and event.id == asked.id:
-                    return
-                if isinstance(event, ev.RunEnded) and event.run == asked.run:
-                    return
+        answers = reply is None or reply.accepted is not None
+        delay = reply.delay if reply is not None else 1.0
+        # A face takes a question away that nobody waits for any more, and shows the next one.
+        with trio.move_on_after(delay if answers else inf) as looking:
+            await self._question_over(session, asked)
+        if not looking.cancelled_caught:
             return
-        await trio.sleep(reply.delay if reply is not None else 1.0)
         accepted = reply is None or bool(reply.accepted)
         remember = reply.remember if reply is not None and accepted else "once"
         try:

@@ -26,6 +26,7 @@ def generate(seed: int) -> Scenario:
     for _ in range(max(count, 1)):
         answers += _conversation(chance, plugins, tasks)
     small = chance.random() < 0.3
+    _aim_at_openings(random.Random(f"{seed}/openings"), lives, plugins)
     scenario = Scenario(
         seed=seed,
         wire=chance.choice(sorted(WIRES)),
@@ -121,6 +122,15 @@ def _cut(chance: random.Random, life: Life) -> None:
         life.store_fails_at = chance.randint(2, 60)
     else:
         life.cancel_open_at = chance.choice((chance.randint(1, 150), chance.randint(1, 800)))
+
+
+def _aim_at_openings(chance: random.Random, lives: list[Life], plugins: list[str]) -> None:
+    """Have some openings cancelled in the very moment in which a plugin comes up, which a random step seldom hits."""
+    watched = [name for name in ("sentry", "faulty") if name in plugins]
+    for life in lives:
+        if life.cancel_open_at is not None and watched and chance.random() < 0.5:
+            life.cancel_open_at = None
+            life.cancel_open_of = chance.choice(watched)
 
 
 def _acts(chance: random.Random) -> list[Act]:
@@ -352,7 +362,8 @@ def _dependent_edits(chance: random.Random) -> list[Answer]:
 def _stale(chance: random.Random) -> list[Answer]:
     """Edits of a file that was never read, or changed meanwhile; then it is read, and the edit is right."""
     edit = Call("edit_file", {"path": "b.txt", "old_string": "two", "new_string": "2"})
-    answers = [Answer("", [edit]) for _ in range(chance.randint(1, 4))]
+    # Three is the number after which a call is refused.
+    answers = [Answer("", [edit]) for _ in range(chance.choices((1, 2, 3, 4), (1, 1, 4, 2))[0])]
     return [*answers, Answer("", [Call("read_file", {"path": "b.txt"})]), Answer("", [edit])]
 
 

@@ -6,6 +6,7 @@ runs for each request; ``body_started`` and its neighbours run when tools act. R
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -75,6 +76,22 @@ class CallTrack(msgspec.Struct, eq=False):
         return found if isinstance(found, dict) else {}
 
     @property
+    def readable(self) -> bool:
+        """Whether the arguments are one object without a key that occurs twice."""
+        text = self.call.arguments or "{}"
+        try:
+            found = msgspec.json.decode(text)
+            json.loads(text, object_pairs_hook=_unique_keys)
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(found, dict)
+
+    @property
+    def same(self) -> tuple[str, str]:
+        """What is equal for calls that count as one: those that cannot be read do, for none of them can ever be run."""
+        return self.call.name, self.call.arguments if self.readable else "unreadable"
+
+    @property
     def path(self) -> str:
         """The path that it changes, empty for none."""
         path = self.arguments.get("path")
@@ -136,6 +153,7 @@ class Checker:
         self._broken_log = False
         self._open_plugins: Counter[str] = Counter()
         self.too_much: Callable[[], None] = lambda: None
+        self.opened: Callable[[str], None] = lambda plugin: None
         self.dead = False
 
     def violated(self, name: str, text: str) -> None:
@@ -365,8 +383,12 @@ class Checker:
 
     def _count(self, view: AgentView, track: CallTrack, text: str) -> None:
         """Count what the model was told by the end of a call, to judge what it is refused later."""
-        same = track.call.name, track.call.arguments
+        same = track.same
         if track.code == "E_REPEATED":
+            if not track.readable and "arguments" not in text:
+                self.violated(
+                    "no innocent call is refused", f"{track.call.name} was not told what is wrong: {text[:200]}"
+                )
             failures, results = len(view.failures.get(same, ())), view.same_results.get(same, [])
             if failures < MAX_FAILURES and len(results) < MAX_SAME_RESULTS:
                 what = f"{track.call.name} {track.call.arguments[:80]} was refused after {failures} failures"
@@ -385,7 +407,7 @@ class Checker:
             self._count_success(view, track, text)
 
     def _count_success(self, view: AgentView, track: CallTrack, text: str) -> None:
-        same = track.call.name, track.call.arguments
+        same = track.same
         view.failures.pop(same, None)
         if track.risk and track.risk != "read" and track.call.name not in NO_EFFECT:
             for other in self.views.values():
@@ -564,6 +586,7 @@ class Checker:
     def plugin_opened(self, name: str) -> None:
         """Note that a plugin's lifespan came up."""
         self._open_plugins[name] += 1
+        self.opened(name)
 
     def plugin_closed(self, name: str) -> None:
         """Note that a plugin's lifespan ended."""
@@ -608,6 +631,13 @@ class Checker:
 def _all_texts(text: str) -> str:
     """Return JSON with the escapes taken out of it, those of JSON within JSON as well."""
     return text.replace("\\", "").replace("u00e4", "\u00e4")
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("A key occurs twice.")
+    return found
 
 
 def _meet(one: CallTrack, two: CallTrack) -> bool:

@@ -35,6 +35,25 @@ LOG = "the log can be read"
 TERMINAL = "the command line shows the answer"
 SECRETS = "nothing that is written holds a secret"
 LOST = "a call runs as its model wrote it"
+ENDS_ONCE = "calls end once"
+RUNS_ONCE = "calls run once"
+RESULTS = "results go back in call order"
+STOP = ("a stop stops", "nothing runs after a stop")
+USAGE = "usage adds up"
+PREFIX = ("any prefix of the log leads to the same request", "a resume sends the same request")
+FOLD = "the log leads to the same request"
+
+# What hilum promises, by the invariants that check it: each promise has a mutant that no other invariant finds.
+PROMISES = {
+    "the request is in every request to the model": (REQUEST,),
+    "every call ends exactly once": (ENDS_ONCE, RUNS_ONCE),
+    "meeting calls act in order": (ORDER, SUB_AGENTS),
+    "closed gates let nothing through": (GATES,),
+    "no innocent call is refused": (INNOCENT, SAME),
+    "any prefix of the log resumes to the same requests": (*PREFIX, FOLD, "any prefix of the log can be resumed"),
+    "nothing runs after a stop": (*STOP, "nothing runs after the end"),
+    "usage adds up": (USAGE,),
+}
 
 
 class Mutant(msgspec.Struct, frozen=True):
@@ -229,3 +248,86 @@ def placeholders_run_in_place_of_secrets() -> Sequence[Replacement]:
         (state.CallState, "to_run", property(lambda call: call.call)),
         (state.CallState, "lost", property(lambda call: False)),
     ]
+
+
+@mutant(ENDS_ONCE)
+def calls_end_twice() -> Sequence[Replacement]:
+    """A call whose result is an error ends a second time."""
+    calls = import_module("hilum.calls")
+    old = "agent.emit(done)"
+    new = f"[{old} for _ in range(2 if result.code else 1)]"
+    return [(calls, "_one", edited(calls, calls._one, old, new))]
+
+
+@mutant(ENDS_ONCE)
+def stopped_calls_have_no_end() -> Sequence[Replacement]:
+    """A run that is given up leaves its open calls open."""
+    loop = import_module("hilum.loop")
+    return [(loop, "end_calls", lambda agent, code, text: None)]
+
+
+@mutant(RUNS_ONCE)
+def cut_off_calls_run_again() -> Sequence[Replacement]:
+    """A call that may run once and was cut off by a kill is carried out again on resume."""
+    calls = import_module("hilum.calls")
+    old = 'state.started and state.started.effect == "once"'
+    return [(calls, "_execute", edited(calls, calls._execute, old, "False"))]
+
+
+@mutant(RESULTS)
+def results_go_back_as_they_come() -> Sequence[Replacement]:
+    """The results of an answer's calls are in the order in which the calls ended."""
+    state = import_module("hilum.state")
+    old = "for state in run.calls.values() if state.done"
+    new = "for state in sorted(run.calls.values(), key=lambda each: each.done.seq)"
+    function = edited(state, state.Conversation._round_ended, old, new)
+    return [(state.Conversation, "_round_ended", function)]
+
+
+@mutant(*STOP)
+def a_stop_is_only_written_down() -> Sequence[Replacement]:
+    """The user's stop is in the log, and the run goes on."""
+    session = import_module("hilum.session")
+    function = edited(session, session.Session.stop, "actor.scope.cancel()", "pass")
+    return [(session.Session, "stop", function)]
+
+
+@mutant(USAGE)
+def only_answers_are_counted() -> Sequence[Replacement]:
+    """Tokens of attempts that failed, and of summaries, are missing in what a run says that it used."""
+    state = import_module("hilum.state")
+    real = state.Conversation._model_used
+
+    def counted(conversation: Any, event: Any, run: Any) -> None:
+        real(conversation, event, run if event.__struct_config__.tag == "model_answered" else None)
+
+    return [(state.Conversation, "_model_used", counted)]
+
+
+@mutant(*PREFIX)
+def a_resume_tells_the_model() -> Sequence[Replacement]:
+    """A resumed run begins with a note that it was cut off."""
+    session = import_module("hilum.session")
+    real = session.Session.resume
+
+    def resume(self: Any) -> Any:
+        for agent in self.agents.values():
+            if agent.conversation.phase == "think" and agent.conversation.run.turn:
+                agent.emit(import_module("hilum.events").RoundEnded(notes=("You were cut off.",)))
+        return real(self)
+
+    return [(session.Session, "resume", resume)]
+
+
+@mutant(FOLD)
+def notes_are_logged_and_not_sent() -> Sequence[Replacement]:
+    """A note is in the log, and the model never reads it."""
+    session = import_module("hilum.session")
+    real = session.Session._fold
+
+    def fold(self: Any, event: Any, agent: Any) -> None:
+        real(self, event, agent)
+        if getattr(event, "notes", ()):
+            agent.conversation.messages.pop()
+
+    return [(session.Session, "_fold", fold)]

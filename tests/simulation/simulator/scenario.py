@@ -90,6 +90,7 @@ class Life(Decision):
         kill_at: Number of the event after which the process is killed; ``None`` lets it end.
         store_fails_at: Number of the event that cannot be written any more.
         cancel_open_at: Number of the step of any task at which opening is cancelled.
+        cancel_open_of: A plugin; opening is cancelled in the moment in which its lifespan comes up.
     """
 
     prompts: list[Prompt] = []
@@ -99,6 +100,7 @@ class Life(Decision):
     kill_at: int | None = None
     store_fails_at: int | None = None
     cancel_open_at: int | None = None
+    cancel_open_of: str = ""
 
 
 class Scenario(Decision):
