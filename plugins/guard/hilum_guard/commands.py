@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -225,10 +227,21 @@ def _shown(simple: Simple) -> SimpleCommand:
         source=simple.source.replace(UNKNOWN, "…"),
         literal=all(word.plain for word in simple.words),
         assigned=simple.assigned,
-        writes=tuple(r.target.value.replace(UNKNOWN, "…") for r in simple.redirects if ">" in r.operator),
+        writes=tuple(_redirected(simple, ">")),
         wrapper=simple.wrapper,
         cwd=simple.cwd,
         cwds=simple.cwds,
-        reads=tuple(r.target.value.replace(UNKNOWN, "…") for r in simple.redirects if r.operator.startswith("<")),
+        reads=tuple(_redirected(simple, "<")),
         stdin=None if simple.stdin is None else simple.stdin.replace(UNKNOWN, "…"),
     )
+
+
+def _redirected(simple: Simple, sign: str) -> Iterator[str]:
+    """Yield the files that redirections write (`>`) or read (`<`); `2>&1` names no file, and `> 1` does."""
+    from hilum_guard.words import UNKNOWN
+
+    for redirect in simple.redirects:
+        fits = sign in redirect.operator if sign == ">" else redirect.operator.startswith(sign)
+        copies = redirect.operator in (">&", "<&") and re.fullmatch(r"\d*-?", redirect.target.value)
+        if fits and not copies:
+            yield redirect.target.value.replace(UNKNOWN, "…")

@@ -7,12 +7,11 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
-from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from hilum_guard import git_objects, program_files
+from hilum_guard import git_objects, options, program_files
 
 if TYPE_CHECKING:
     from hilum_guard.commands import SimpleCommand
@@ -112,11 +111,13 @@ _REMOVERS = frozenset("rm grm rmdir unlink shred srm trash trash-put rimraf del 
 _MOVERS = frozenset("mv gmv rename".split())
 _COPIERS = frozenset("cp gcp install ln rsync scp".split())
 _EDITORS_IN_PLACE = frozenset("sed gsed perl ruby awk gawk".split())
-_VALUED = {
-    "head": "nc", "tail": "ncs", "cut": "dfbc", "grep": "eABCmdD", "egrep": "eABCmdD", "rg": "egtTABCmM", "touch": "drt",
-    "truncate": "sr", "mkdir": "m", "install": "mogt", "cp": "tS", "mv": "tS", "ln": "tS", "shred": "ns", "sort": "kotST",
-    "column": "tsco", "sed": "ef", "wc": "", "rsync": "e", "base64": "w", "xxd": "sl", "od": "ANtjw", "jq": "",
-}  # fmt: skip
+# The first of these that is given makes every operand a path.
+_INSTEAD = ("-e", "-f", "--regexp", "--expression", "--file", "--files", "--source", "--from-file")
+_MODE = re.compile(r"-[rwxXstugo,+=-]+")
+"""A mode for `chmod` that takes rights away and looks like an option."""
+_DEEP_DIFF = frozenset(("-r", "--recursive"))
+_ANY_FILE = "any file"
+"""Stands for any file below a folder that is searched, so that a rule about all of the folder fits."""
 
 _NETWORK = frozenset(
     """aria2c axel curl curlie dig drill finger ftp gcloud gsutil az aws fly flyctl http https httpie host lftp lynx mosh
@@ -124,13 +125,18 @@ _NETWORK = frozenset(
     traceroute w3m wget whois xh yt-dlp youtube-dl heroku vercel netlify kubectl helm gh glab hub doctl""".split()
 )
 _NETWORK_VERBS: dict[str, frozenset[str]] = {
-    "git": frozenset("push pull fetch clone ls-remote submodule remote-http archive send-email lfs".split()),
+    "git": frozenset((*"push pull fetch clone ls-remote remote-http archive send-email".split(), "submodule update",
+                      "submodule add", "remote update", "remote show", "remote prune", "lfs pull", "lfs fetch", "lfs push",
+                      "lfs clone", "lfs locks", "lfs lock", "lfs unlock")),
     **dict.fromkeys("pip pip3".split(), frozenset("install download index search wheel".split())),
-    "uv": frozenset("sync add lock pip tool publish python self".split()),
+    "uv": frozenset(("sync", "add", "lock", "publish", "pip install", "pip sync", "pip compile", "tool install", "tool run",
+                     "tool upgrade", "python install", "python upgrade", "self update", "build")),
     "poetry": frozenset("install add update publish lock".split()),
     **dict.fromkeys("npm pnpm yarn bun".split(),
                     frozenset("install i ci add update publish audit view info exec dlx create".split())),
-    **dict.fromkeys("docker podman".split(), frozenset("pull push login build search run".split())),
+    **dict.fromkeys("docker podman".split(), frozenset((*"pull push login build search run".split(), "compose up",
+                                                       "compose build", "compose run", "compose push", "compose pull",
+                                                       "image pull", "image push", "image build", "buildx build"))),
     "cargo": frozenset("install fetch publish search update add login".split()),
     "go": frozenset("get install mod".split()),
     **dict.fromkeys("apt apt-get dnf yum brew apk pacman zypper port snap flatpak".split(),
@@ -216,7 +222,7 @@ class _Reader:
     # --- files ---
 
     def _add(self, kind: Kind, path: str, *, deep: bool = False, certain: bool = True, stored: bool = False) -> None:
-        if path.isdigit() or path == "-" or path.startswith("/dev/"):
+        if path in ("", "-") or _STREAM.fullmatch(path):
             return
         for place in self._places(path):
             if place is None:
@@ -231,7 +237,10 @@ class _Reader:
             if UNKNOWN in path or (cwd is None and not path.startswith("/")):
                 yield None
                 continue
-            full = os.path.join(cwd or "/", path)
+            full = _past_processes(os.path.join(cwd or "/", path), cwd)
+            if full is None:
+                yield None
+                continue
             matches = self._expanded(full) if _MAGIC.search(path) else []
             if matches is None:
                 yield None
@@ -267,20 +276,24 @@ class _Reader:
         return found if len(found) <= MAX_FOUND else None
 
     def _program(self, name: str, words: Sequence[str]) -> None:
-        letters = "".join(word[1:] for word in words if word.startswith("-") and not word.startswith("--"))
-        operands = list(_operands(words, _VALUED.get(name, "")))
+        parsed = options.parse(words, options.SYNTAX.get(name, _ANY_OPTIONS))
+        operands = list(parsed.operands)
+        if parsed.unknown and not _is_mode(name, words):
+            # It may take the next word as its value, or read a file: no rule can be compared with that.
+            self._unread_program(words)
+        self._read_options(name, parsed)
         if name in _TEXTUAL | _LISTERS or program_files.is_known(name):
             return
         if name in _REMOVERS:
             for path in operands:
                 self._add("delete", path, deep=True)
-        elif name == "install" and any(re.match(r"-[a-zA-Z]*d|--directory$", word) for word in words):
+        elif name in ("install", "ginstall") and parsed.has("-d", "--directory"):
             return
         elif name in _MOVERS | _COPIERS:
-            self._copy(name, operands, _option(words, "-t", "--target-directory"))
+            self._copy(name, operands, "".join(parsed.values("-t", "--target-directory")[:1]))
         elif name in _ATTRIBUTES:
-            for path in operands[1:]:
-                self._add("write", path, deep="R" in letters)
+            for path in _changed(name, words, parsed):
+                self._add("write", path, deep=parsed.has("-R", "--recursive"))
         elif name in _EDITORS_IN_PLACE and _in_place(words):
             self.unread |= name not in ("sed", "gsed") or not _is_plain_sed(words)
         elif name in _WRITERS:
@@ -290,13 +303,13 @@ class _Reader:
         elif name == "dd":
             self._dd(words)
         elif name == "patch":
-            options, plain = program_files.parse_options(words, _PATCH_VALUED)
-            named = [value for option, value in options if option in ("-i", "--input")]
-            if not plain:  # otherwise the one file that is named is changed, whatever the patch says
+            given = options.parse(words, options.valued_only(_PATCH_VALUED))
+            named = given.values("-i", "--input")
+            if not given.operands:  # otherwise the one file that is named is changed, whatever the patch says
                 self._patch(words, self._stdin, named)
             self._unread_program(words)
         elif name == "sort":
-            self._readers(name, words, operands, letters)
+            self._readers(name, parsed)
         elif name in ("uniq", "xxd"):  # the second operand is their output
             for number, path in enumerate(operands):
                 self._add("write" if number else "read", path)
@@ -308,7 +321,7 @@ class _Reader:
         elif name in ("yq", "openssl") and any(word.startswith(("-s", "--split", "-out")) for word in words):
             self._unread_program(words)
         elif name in _READERS or name in ("sed", "gsed"):
-            self._readers(name, words, operands, letters)
+            self._readers(name, parsed)
         else:
             self.unread = True
             for word in words:
@@ -320,15 +333,27 @@ class _Reader:
         for word in words:
             self._mention(word)
 
-    def _readers(self, name: str, words: Sequence[str], operands: list[str], letters: str) -> None:
-        deep = _READERS.get(name, "")
-        below = deep == "*" or bool(set(deep) & set(letters)) or "--recursive" in words
-        pattern = name in _PATTERN_FIRST and not {"-e", "-f", "--regexp", "--expression"} & set(words)
+    def _read_options(self, name: str, parsed: options.Parsed) -> None:
+        """Add the files that options name as input."""
+        wanted = options.READS.get(name, frozenset())
+        for option, value in parsed.options:
+            if option not in wanted:
+                continue
+            self._add("read", value)
+            # The file that is named has the names of further files in it.
+            self.unread |= option in options.LISTS or (name == "file" and option == "-f")
+
+    def _readers(self, name: str, parsed: options.Parsed) -> None:
+        operands = list(parsed.operands)
+        searches = _searches_below(name, parsed)
+        pattern = name in _PATTERN_FIRST and not parsed.has(*_INSTEAD)
         paths = operands[1:] if pattern else operands
-        if below:
+        if searches:
             self.unread = True
         for path in paths:
             self._add("read", path)
+            if searches and UNKNOWN not in path and self._is_folder(path):
+                self._add("read", os.path.join(path, _ANY_FILE))
 
     def _copy(self, name: str, operands: list[str], folder: str) -> None:
         *sources, target = [*operands, folder] if folder else operands or [""]
@@ -359,7 +384,7 @@ class _Reader:
 
     def _patch(self, words: Sequence[str], stdin: str | None, named: Sequence[str], folder: str = "") -> None:
         """Add what a patch changes, where it can be read: from the files that are named, or from the input."""
-        strip_text = _option(words, "-p", "--strip")
+        strip_text = "".join(options.parse(words, options.valued_only(_PATCH_VALUED)).values("-p", "--strip")[:1])
         strip = int(strip_text) if strip_text.isdecimal() else None
         texts = [stdin] if stdin else []
         for path in [*named, *self._fed]:
@@ -373,6 +398,8 @@ class _Reader:
     def _mention(self, word: str) -> None:
         """Note a path that is given to a program which may do anything with it."""
         for text in {word, word.rpartition("=")[2], re.sub(r"^-\w", "", word)}:
+            if text.isdigit() and not any(place and os.path.lexists(place) for place in self._places(text)):
+                continue  # a number, as far as anybody can tell
             if text and not text.startswith("-") and UNKNOWN not in text and "://" not in text and len(text) < 1000:
                 self._add("any", text, certain=False)
 
@@ -387,7 +414,8 @@ class _Reader:
                 others = True
             at += 2 if words[at] in ("-C", "-c", "--git-dir", "--work-tree") else 1
         verb, rest = (words[at] if at < len(words) else ""), words[at + 1 :]
-        operands = list(_operands(rest, "m"))
+        parsed = options.parse(rest, options.valued_only(_GIT_VALUED.get(verb, _GIT_MESSAGE)))
+        operands = list(parsed.operands)
         if verb not in _GIT_READS:
             self.unread |= others
             for word in words[:at]:
@@ -396,8 +424,10 @@ class _Reader:
         for folder in folders:
             self._cwds = tuple(_entered(cwd, folder) for cwd in self._cwds)
         self._stored(verb, rest)
-        options = ("-o", "--output", "--output-directory") if verb in ("format-patch", "archive") else ("--output",)
-        if path := _option(rest, *options):
+        outputs = frozenset(
+            ("-o", "--output", "--output-directory") if verb in ("format-patch", "archive") else ("--output",)
+        )
+        for path in options.parse(rest, options.valued_only(outputs)).values(*outputs):
             self._add("write", path, deep=verb == "format-patch")
         self._git_targets(verb, rest)
         if verb == "rm" and "--cached" not in rest:
@@ -414,6 +444,8 @@ class _Reader:
         elif verb == "bundle" and operands[:1] == ["create"]:
             for path in operands[1:2]:
                 self._add("write", path)
+        elif verb == "init" and not parsed.unknown:
+            return  # `_git_targets` has what it makes
         elif verb not in _GIT_READS:
             self.unread = True
             for word in rest:
@@ -434,8 +466,11 @@ class _Reader:
 
     def _git_targets(self, verb: str, rest: Sequence[str]) -> None:
         """Add the files and folders that a Git command makes besides changing the working tree."""
-        options, operands = program_files.parse_options(rest, _GIT_VALUED.get(verb, frozenset()))
-        values = dict(options)
+        parsed = options.parse(
+            rest, _GIT_INIT if verb == "init" else options.valued_only(_GIT_VALUED.get(verb, frozenset()))
+        )
+        operands = parsed.operands
+        values = dict(parsed.options)
         if verb == "clone" and operands:
             named = operands[1] if len(operands) > 1 else os.path.basename(re.sub(r"(/?\.git)?/?$", "", operands[0]))
             self._add("write", named, deep=True)
@@ -443,8 +478,7 @@ class _Reader:
             for path in operands[1:2]:
                 self._add("write", path, deep=True)
         elif verb == "init":
-            for path in operands[:1]:
-                self._add("write", path, deep=True)
+            self._git_init(parsed)
         elif verb == "config" and len(operands) > 1:
             if config := values.get("-f") or values.get("--file"):
                 self._add("write", config)
@@ -455,12 +489,24 @@ class _Reader:
             strip = rest if "-p" in values else ["-p1"]
             self._patch(strip, self._stdin, operands, values.get("--directory", ""))
 
+    def _git_init(self, parsed: options.Parsed) -> None:
+        """Add the folder `.git` that `git init` makes, and the folder around it where there is none yet."""
+        folder = parsed.operands[0] if parsed.operands else "."
+        if parsed.has("--bare"):
+            self._add("write", folder, deep=True)
+        else:
+            self._add("write", os.path.join(folder, ".git"), deep=True)
+        if not self._is_folder(folder):
+            self._add("write", folder)
+        for path in parsed.values("--separate-git-dir"):
+            self._add("write", path, deep=True)
+        for path in parsed.values("--template"):
+            self._add("read", path, deep=True)
+
     # --- hosts ---
 
     def _contact(self, name: str, words: Sequence[str]) -> None:
-        verbs = _NETWORK_VERBS.get(name, frozenset())
-        verb = next((word for word in words if word in verbs), "")
-        uses = name in _NETWORK or bool(verb)
+        uses = name in _NETWORK or any(_is_network_verb(name, verb) for verb in _verbs(name, words))
         self.network |= uses
         for word in words:
             self.hosts += hosts_of(word)
@@ -479,12 +525,132 @@ _GIT_VALUED: dict[str, frozenset[str]] = {
         " --separate-git-dir".split()
     ),
     "worktree": frozenset("-b -B --reason".split()),
-    "init": frozenset("-b --initial-branch --template --separate-git-dir --object-format --shared".split()),
+    **dict.fromkeys(("add", "stage"), frozenset("--chmod --pathspec-from-file".split())),
+    "rm": frozenset(("--pathspec-from-file",)),
+    "mv": frozenset[str](),
+    "checkout": frozenset("-b -B --orphan --conflict --pathspec-from-file".split()),
+    "restore": frozenset("-s --source --conflict --pathspec-from-file".split()),
     "config": frozenset("-f --file --blob --type --default --comment".split()),
     "checkout-index": frozenset("--prefix --stage".split()),
     "apply": frozenset("-p -C --directory --exclude --include --whitespace --build-fake-ancestor".split()),
 }  # fmt: skip
 
+
+_GIT_MESSAGE = frozenset(("-m",))
+_GIT_INIT = options.Syntax(
+    flags=frozenset("q"),
+    valued=frozenset("b"),
+    longs=frozenset("--quiet --bare --shared".split()),
+    long_valued=frozenset("--initial-branch --template --separate-git-dir --object-format --ref-format".split()),
+    complete=True,
+)
+_ANY_OPTIONS = options.Syntax()
+_STREAM = re.compile(r"/dev/(null|zero|full|random|urandom|stdin|stdout|stderr|tty|ptmx|fd/\d+)")
+
+
+def _past_processes(path: str, cwd: str | None) -> str | None:
+    """Return a path in which `/proc/self/cwd` and its like are the command's own; None where nobody can tell.
+
+    Links in `/proc` lead another process elsewhere than this one, so they cannot be followed here.
+    """
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    whole = "/" + "/".join(parts)
+    if own := re.fullmatch(r"/proc/(?:self|thread-self)/(cwd|root)(/.*)?", whole):
+        if own[1] == "root":
+            return _past_processes(own[2] or "/", cwd)
+        return None if cwd is None else _past_processes(cwd + (own[2] or ""), cwd)
+    plain = os.path.normpath(whole)
+    if any(
+        re.match(r"/proc/[^/]+/(cwd|root|fd|task|map_files)(/|$)|/dev/(fd|std\w+)/", each) for each in (whole, plain)
+    ):
+        return None
+    return path
+
+
+def _is_mode(name: str, words: Sequence[str]) -> bool:
+    """Return whether all unknown options of `chmod` are the mode (`chmod -w FILE`)."""
+    if name != "chmod":
+        return False
+    rest = [word for word in words if not _MODE.fullmatch(word)]
+    return not options.parse(rest, options.SYNTAX[name]).unknown
+
+
+def _changed(name: str, words: Sequence[str], parsed: options.Parsed) -> tuple[str, ...]:
+    """Return the operands of a program for attributes that are files: all but a mode or an owner in front."""
+    if name in ("setfacl", "setfattr") or parsed.has("--reference"):
+        return parsed.operands
+    if name == "chmod" and any(_MODE.fullmatch(word) for word in words):
+        return parsed.operands
+    if name == "chcon" and parsed.has("-u", "-r", "-t", "-l", "--user", "--role", "--type", "--range"):
+        return parsed.operands
+    if name == "chattr" and any(re.match(r"-(?![RVfvp]+$)", word) for word in words):
+        return parsed.operands
+    return parsed.operands[1:]
+
+
+def _searches_below(name: str, parsed: options.Parsed) -> bool:
+    """Return whether a program reads everything below the folders that it is given."""
+    deep = _READERS.get(name, "")
+    if deep == "*" or "recurse" in parsed.values("-d", "--directories"):
+        return True
+    if name == "diff":
+        return parsed.has(*_DEEP_DIFF)
+    return bool(deep) and parsed.has("-r", "-R", "--recursive", "--dereference-recursive")
+
+
+def _verbs(name: str, words: Sequence[str]) -> Iterator[str]:
+    """Yield what may be the sub-command of a program: the first operand, and later ones if an unknown option is before it."""
+    if name in _PACKAGERS_BY_OPTION:
+        yield from words
+        return
+    parsed = options.parse(words, _GLOBAL_OPTIONS.get(name, _NO_GLOBAL_OPTIONS))
+    operands = [word for word in parsed.operands if not word.startswith("+")]
+    if not operands:
+        return
+    verb = operands[0]
+    at = words.index(verb)
+    in_front = options.parse(words[:at], _GLOBAL_OPTIONS.get(name, _NO_GLOBAL_OPTIONS))
+    yield " ".join(operands[:2])
+    yield verb
+    if in_front.unknown and not any("=" in word for word in words[at - 1 : at]):
+        yield from operands[1:2]
+
+
+def _is_network_verb(name: str, verb: str) -> bool:
+    return verb in _NETWORK_VERBS.get(name, frozenset())
+
+
+_PACKAGERS_BY_OPTION = frozenset(("pacman",))
+_GLOBAL = {
+    "git": ("Cc", "--git-dir --work-tree --namespace --exec-path --super-prefix --config-env --attr-source",
+            "p P", "--paginate --no-pager --bare --no-replace-objects --literal-pathspecs --no-optional-locks"),
+    "uv": ("", "--directory --project --config-file --cache-dir --color --allow-insecure-host",
+           "q v n", "--quiet --verbose --no-cache --offline --no-config --no-progress --native-tls"),
+    **dict.fromkeys("pip pip3".split(), ("", "--python --log --proxy --cert --client-cert --cache-dir --timeout --retries",
+                                         "q v", "--quiet --verbose --isolated --no-cache-dir --no-color --no-input")),
+    **dict.fromkeys("npm pnpm yarn bun".split(), ("Cw", "--prefix --workspace --registry --cache --userconfig --dir --filter"
+                                                  " --cwd",
+                                                  "s q d g", "--silent --quiet --workspaces --global")),
+    **dict.fromkeys("docker podman".split(), ("Hlc", "--host --context --config --log-level --tlscacert --tlscert --tlskey",
+                                              "D", "--debug --tls --tlsverify")),
+    "cargo": ("CZ", "--config --color", "q v", "--quiet --verbose --offline --locked --frozen"),
+    **dict.fromkeys("apt apt-get".split(), ("ocat", "--option --config-file --target-release",
+                                            "y q s d f m u", "--yes --quiet --assume-yes --simulate --download-only")),
+    "poetry": ("CP", "--directory --project", "q n v", "--quiet --no-interaction --verbose --no-plugins --no-cache"),
+    "hg": ("R", "--repository --cwd --config", "q v y", "--quiet --verbose --noninteractive"),
+}  # fmt: skip
+"""Options in front of a sub-command: with values (short, long), and without."""
+_NO_GLOBAL_OPTIONS = options.Syntax(complete=True)
+_GLOBAL_OPTIONS = {
+    program: options.Syntax(
+        valued=frozenset(row[0]),
+        long_valued=frozenset(row[1].split()),
+        flags=frozenset(row[2].split()),
+        longs=frozenset(row[3].split()),
+        complete=True,
+    )
+    for program, row in _GLOBAL.items()
+}
 
 _LOOKING = frozenset("--stat --numstat --summary --check".split())
 """Options with which `git apply` changes nothing."""
@@ -507,34 +673,6 @@ def _entered(cwd: str | None, folder: str) -> str | None:
     if UNKNOWN in folder or (cwd is None and not folder.startswith("/")):
         return None
     return os.path.join(cwd or "/", folder)
-
-
-def _operands(words: Sequence[str], valued: str) -> Iterator[str]:
-    """Yield the words that are neither options nor the values of short options."""
-    ended = False
-    skip = False
-    for word in words:
-        if skip:
-            skip = False
-        elif ended or not word.startswith("-") or word == "-":
-            yield word
-        elif word == "--":
-            ended = True
-        elif not word.startswith("--") and word[-1] in valued and not set(word[1:-1]) & set(valued):
-            skip = True
-
-
-def _option(words: Sequence[str], *names: str) -> str:
-    """Return the value of the first of some options; empty for none."""
-    for number, word in enumerate(words):
-        for name in names:
-            if word == name and number + 1 < len(words):
-                return words[number + 1]
-            if word.startswith(f"{name}=") and name.startswith("--"):
-                return word[len(name) + 1 :]
-            if word.startswith(name) and not name.startswith("--") and len(word) > len(name) and len(name) == 2:
-                return word[2:]
-    return ""
 
 
 _PATCH_VALUED = frozenset(
@@ -562,11 +700,10 @@ def _read_small(path: str) -> str | None:
 
 def _is_plain_sed(words: Sequence[str]) -> bool:
     """Whether every script of `sed` only prints, deletes or replaces text: `w`, `e` and the like do more."""
-    if any(re.match(r"-[a-zA-Z]*f|--file", word) for word in words):
+    parsed = options.parse(words, options.SYNTAX["sed"])
+    if parsed.has("-f", "--file"):
         return False
-    scripts = [word for before, word in pairwise(words) if before in ("-e", "--expression")]
-    scripts += [word.partition("=")[2] for word in words if word.startswith("--expression=")]
-    scripts = scripts or [word for word in words if not word.startswith("-")][:1]
+    scripts = parsed.values("-e", "--expression") or list(parsed.operands[:1])
     return all(_PLAIN_SED.fullmatch(script) for script in scripts)
 
 

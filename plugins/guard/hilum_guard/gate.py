@@ -236,6 +236,11 @@ class Gate:
             return f"A rule has it asked: {rule.text}.", rule
         return None
 
+    def _may_be_asked(self, case: Case) -> Rule | None:
+        """Return a rule that asks about paths which a command may read though its words do not name them."""
+        rules = (rule for rule in self.rules.of("ask") if rule.about_paths)
+        return next((rule for rule in rules if fit(rule, case, self.catalog) == "unread"), None)
+
     def _settled(self, case: Case) -> Rule | None:
         return self._first("allow", case)
 
@@ -327,6 +332,8 @@ class Gate:
             return ask(read.grave, scope=self._text(case)), "grave command"
         if rule := exact or self._allowing(call, read):
             return allow(f"A rule allows it: {rule.text}.", settled=True), _where(rule)
+        if read.kind == "auto" and (found := self._may_be_asked(case)):
+            return ask(f"It may read what a rule has asked: {found.text}.", scope=wide), _where(found)
         if read.kind == "auto":
             return self._harmless(call, read, wide)
         if self.approve == "ask_first":
@@ -442,7 +449,7 @@ def _about_network(rule: Rule) -> bool:
 
 
 def _redirected(writes: Iterable[str]) -> bool:
-    return any(not (path == "/dev/null" or path.isdigit()) for path in writes)
+    return any(path != "/dev/null" for path in writes)
 
 
 def _harmless_alone(command: Any, call: Call) -> bool:

@@ -96,8 +96,9 @@ class Guard:
             if row.key in ("web.hosts", "browser.hosts")
             for host in row.value
         }
-        # Texts of commands that name files of secrets, and these files: asked for, so that such a command sees them.
-        self._uses: dict[str, frozenset[str]] = {}
+        # Calls of commands that name files of secrets, by agent and call: text, folder, and these files. They were asked for,
+        # so such a command sees them until its call is done.
+        self._uses: dict[tuple[str, str], tuple[str, str, frozenset[str]]] = {}
         self._revealed: dict[tuple[str, ...], frozenset[str]] = {}
         box.held["rules that deny"] = lambda: self._denied_paths().held()
         box.held["secrets"] = lambda: sandbox.Held(hidden=tuple(self._secrets_of_workspace()))
@@ -130,12 +131,13 @@ class Guard:
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
-    async def judge(self, tool: Tool, arguments: str) -> tuple[Verdict | None, str]:
+    async def judge(self, tool: Tool, arguments: str, key: tuple[str, str] | None = None) -> tuple[Verdict | None, str]:
         """Judge a call; gives the verdict, none for no opinion, and what it comes from.
 
         Args:
             tool: The tool.
             arguments: Its arguments, as JSON.
+            key: The agent and the id of the call, for the files of secrets that a command sees until its call is done; none for a call that will not run.
         """
         while True:
             number = self._begin()
@@ -147,8 +149,9 @@ class Guard:
                 await self.box.enforced()
             elif self._session.approve == question.approve:  # else the policy changed meanwhile
                 break
-        if judged.uses and judged.call is not None:
-            self._uses[str(judged.call.case.arguments["command"])] = judged.uses
+        if key is not None and judged.uses and judged.call is not None:
+            folder = str(judged.call.folder or self._session.workspace.root)
+            self._uses[key] = (str(judged.call.case.arguments["command"]), folder, judged.uses)
         return judged.verdict, judged.source
 
     def _question(self, tool: Tool | None, arguments: str) -> judging.Question:
@@ -232,9 +235,13 @@ class Guard:
 
         return make_filter(self.rules, base, self._session.workspace.root, self._catalog())
 
-    def _uses_of(self, argv: tuple[str, ...]) -> frozenset[str]:
-        """Return the hidden files that a command sees, as the user was asked about them."""
-        return self._uses.get(argv[-1], frozenset()) | self._revealed.get(argv, frozenset()) if argv else frozenset()
+    def _uses_of(self, argv: tuple[str, ...], folder: str) -> frozenset[str]:
+        """Return the hidden files that a command sees in a folder, as the user was asked about them."""
+        if not argv:
+            return frozenset()
+        wanted = (argv[-1], os.path.realpath(folder))
+        found = [paths for text, place, paths in self._uses.values() if (text, place) == wanted]
+        return self._revealed.get(argv, frozenset()).union(*found)
 
     def denied_to_commands(self) -> tuple[str, ...]:
         """Return the existing paths that rules keep from being read and the sandbox hides. Blocks."""
@@ -297,7 +304,7 @@ class Guard:
     @hookimpl(tryfirst=True)
     async def on_tool_call(self, agent: Agent, call: ToolCall, tool: Tool) -> Verdict | None:
         """Judge a call."""
-        verdict, source = await self.judge(tool, call.arguments)
+        verdict, source = await self.judge(tool, call.arguments, (agent.name, call.id))
         run = agent.conversation.run
         state = run.calls.get(call.id) if run else None
         if state is not None and state.withheld and (path := _path_of(call)):
@@ -321,6 +328,7 @@ class Guard:
     @hookimpl(trylast=True)
     async def check_result(self, agent: Agent, call: ToolCall, result: ToolResult) -> ToolResult | None:
         """Undo what a command left for others to execute; replace secrets before the result is logged and seen by anyone."""
+        self._uses.pop((agent.name, call.id), None)
         checked = await self.keeper.check_result(agent, call, result)
         cleaned = self._without_secrets(call, checked or result)
         if cleaned is not None and (path := _path_of(call)):

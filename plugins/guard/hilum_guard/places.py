@@ -12,6 +12,7 @@ import attrs
 
 from hilum_guard import executed
 from hilum_guard.names import folded
+from hilum_guard.secret_paths import SKIPPED
 from hilum_guard.words import UNKNOWN, Word
 
 # Folders whose loss is the loss of the machine or of its users' work.
@@ -44,6 +45,8 @@ GOVERNING = (*executed.PATTERNS, "agents.md", "claude.md", ".env", ".env.*", ".g
 _KEY_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".password-store"})
 _WIDE = (("qxvzk", "Wjq.7u", "build"), (".qxvzk", ".Wjq.7u", ".git"))
 MAX_GLOB = 200
+MAX_BELOW = 20_000
+"""Names below a folder that are looked at for secrets."""
 
 
 def matches(name: str, patterns: tuple[str, ...]) -> bool:
@@ -236,11 +239,20 @@ class Places:
         return path[len(self.workspace) :] if within(path, self.workspace) else path
 
     def _deep_doubt(self, folder: str) -> str:
-        try:
-            with os.scandir(folder) as entries:
-                names = [entry.name for entry in islice(entries, 5000)]
-        except OSError:
-            return ""
-        return next(
-            (f"It reads all of {folder}, {n} with it, which may hold secrets." for n in names if is_secret(n)), ""
-        )
+        """Return why reading everything below a folder is not harmless; empty if it is."""
+        waiting = [folder]
+        seen = 0
+        while waiting:
+            try:
+                with os.scandir(waiting.pop()) as entries:
+                    for entry in entries:
+                        seen += 1
+                        if is_secret(entry.name):
+                            return f"It reads all of {folder}, {entry.name} with it, which may hold secrets."
+                        if entry.name not in SKIPPED and entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+                        if seen > MAX_BELOW:
+                            return f"It reads all of {folder}, too much to look through for secrets."
+            except OSError:
+                continue
+        return ""

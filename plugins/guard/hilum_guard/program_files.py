@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from hilum_guard.options import parse, valued_only
+
 Kind = Literal["read", "write", "delete"]
-UNKNOWN = "…"
 
 
 class FileUse(NamedTuple):
@@ -111,10 +112,9 @@ TABLE: dict[str, Row] = {
     "pdftotext": Row("flr", operands="r w", whole=True), "gs": Row(writes="-o"), "wkhtmltopdf": Row(operands="r w"),
     "aria2c": Row(writes="-o --out -l --log", folders="-d --dir"),
     "yt-dlp": Row(writes="-o --output", folders="-P --paths"),
-    "crontab": Row(), "xmllint": Row(writes="--output -o"), "xsltproc": Row(writes="-o --output"),
+    "xmllint": Row(writes="--output -o"), "xsltproc": Row(writes="-o --output"),
     "patch": Row("pFVBYzg", "--strip --fuzz --suffix", writes="-o --output -r --reject-file", reads="-i --input",
                  folders="", operands="w r"),
-    "jq": Row(), "cut": Row(),
 }  # fmt: skip
 ALIASES = {
     "gsort": "sort", "gsplit": "split", "gcsplit": "csplit", "gpg2": "gpg", "rgpg": "gpg", "gunzip": "gzip", "bunzip2": "bzip2",
@@ -133,42 +133,8 @@ def parse_options(
         whole: Whether an option is the whole word after a single dash; otherwise `-abo FILE` is three options.
         stops: Whether the first operand ends the options.
     """
-    options: list[tuple[str, str]] = []
-    operands: list[str] = []
-    at = 0
-    while at < len(words):
-        word = words[at]
-        at += 1
-        following = words[at] if at < len(words) else ""
-        if word == "--":
-            operands += words[at:]
-            break
-        if not word.startswith("-") or word == "-":
-            if stops:
-                operands += words[at - 1 :]
-                break
-            operands.append(word)
-        elif word.startswith("--") or whole:
-            name, equals, value = word.partition("=")
-            if not equals and name in valued:
-                value = following
-                at += 1
-            options.append((name, value))
-        else:
-            at += _letters(word, following, valued, options)
-    return options, operands
-
-
-def _letters(word: str, following: str, valued: frozenset[str], options: list[tuple[str, str]]) -> int:
-    """Add the options of a cluster such as `-xvfFILE`; return how many of the next words are values."""
-    for number, letter in enumerate(word[1:], 1):
-        name = f"-{letter}"
-        if name in valued:
-            attached = word[number + 1 :]
-            options.append((name, attached or following))
-            return 0 if attached else 1
-        options.append((name, ""))
-    return 0
+    parsed = parse(words, valued_only(valued, whole=whole, stops=stops))
+    return list(parsed.options), list(parsed.operands)
 
 
 def uses(name: str, words: Sequence[str], stdin: str | None = None) -> Iterator[FileUse]:

@@ -341,7 +341,7 @@ class Sandbox:
         self._loopback: Loopback | None = None
         self.held: dict[str, Callable[[], Held]] = {}
         self.wider: dict[tuple[str, ...], Wider] = {}
-        self.uses: Callable[[tuple[str, ...]], frozenset[str]] = lambda argv: frozenset()
+        self.uses: Callable[[tuple[str, ...], str], frozenset[str]] = lambda argv, folder: frozenset()
         self._root = os.path.realpath(workspace)
         self._mark = Mark(self._root)
         self.watch = Watch(policy.writable(workspace, settings), os.path.realpath(self.temp), mark=self._mark)
@@ -439,7 +439,9 @@ class Sandbox:
             protected=tuple(
                 _outermost((*made.protected, *policy.inside(made, (*watched, *(p for h in held for p in h.protected)))))
             ),
-            hidden=tuple({*made.hidden, *sockets, *(p for h in held for p in h.hidden)} - self.uses(command.argv)),
+            hidden=tuple(
+                {*made.hidden, *sockets, *(p for h in held for p in h.hidden)} - self.uses(command.argv, command.cwd)
+            ),
         )
         self._unwanted.update(made.unwanted)
         self.protected = made.protected

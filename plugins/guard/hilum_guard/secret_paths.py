@@ -98,7 +98,7 @@ _PRIVATE_NAMES = tuple(".npmrc .pypirc *.env *.pem *.key *.p12 *.pfx *.credentia
 _NO_SECRET = re.compile(
     r"\.env\.(example|sample|template|dist|defaults?|schema|ci|test\.example)|.*\.(example|sample|template|pub)"
 )
-_SKIPPED = frozenset(
+SKIPPED = frozenset(
     ".git node_modules .venv venv __pycache__ .tox .nox .mypy_cache .ruff_cache .pytest_cache dist build target".split()
 )
 
@@ -145,7 +145,7 @@ class SecretFiles:
                 name = os.path.basename(path)
                 if is_hidden_name(name) or (is_private_name(name) and _is_private(path)):
                     yield path
-            waiting += [path for path in folders if os.path.basename(path) not in _SKIPPED]
+            waiting += [path for path in folders if os.path.basename(path) not in SKIPPED]
 
     def _look(self, folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the folders and the files in a folder, of the files those whose names begin with a dot or speak of secrets."""
