@@ -469,7 +469,7 @@ class _Reader:
         parsed = options.parse(
             rest, _GIT_INIT if verb == "init" else options.valued_only(_GIT_VALUED.get(verb, frozenset()))
         )
-        operands = parsed.operands
+        operands = list(parsed.operands)
         values = dict(parsed.options)
         if verb == "clone" and operands:
             named = operands[1] if len(operands) > 1 else os.path.basename(re.sub(r"(/?\.git)?/?$", "", operands[0]))
@@ -492,12 +492,10 @@ class _Reader:
     def _git_init(self, parsed: options.Parsed) -> None:
         """Add the folder `.git` that `git init` makes, and the folder around it where there is none yet."""
         folder = parsed.operands[0] if parsed.operands else "."
-        if parsed.has("--bare"):
+        if parsed.has("--bare") or not self._is_folder(folder):
             self._add("write", folder, deep=True)
         else:
             self._add("write", os.path.join(folder, ".git"), deep=True)
-        if not self._is_folder(folder):
-            self._add("write", folder)
         for path in parsed.values("--separate-git-dir"):
             self._add("write", path, deep=True)
         for path in parsed.values("--template"):

@@ -137,7 +137,8 @@ class Guard:
         Args:
             tool: The tool.
             arguments: Its arguments, as JSON.
-            key: The agent and the id of the call, for the files of secrets that a command sees until its call is done; none for a call that will not run.
+            key: The agent and the id of the call, for the files of secrets that a command sees until its call is done;
+                none for a call that will not run.
         """
         while True:
             number = self._begin()

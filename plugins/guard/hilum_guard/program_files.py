@@ -87,7 +87,8 @@ TABLE: dict[str, Row] = {
     "pandoc": Row("ftVMHBA", "--from --to --variable --metadata --template", writes="-o --output --log --print-highlight-style",
                   folders="--extract-media --data-dir", operands="r*"),
     "dot": Row("TKGNE", writes="-o", operands="r*"),
-    "mogrify": Row(folders="-path", operands="w*", whole=True),
+    "mogrify": Row(longs="-resize -quality -rotate -crop -format -depth -density -scale -geometry -thumbnail -blur -type -fuzz"
+                   " -sharpen -colors -gravity -background -fill -font -pointsize -border -extent -size -define", folders="-path", operands="w*", whole=True),
     "sqlite3": Row(whole=True, operands="w -*"),
     "script": Row("cETmo", "--command --echo --logging-format --output-limit",
                   writes="-O -I -B -t -T --log-out --log-in --log-io --log-timing", operands="w", default="typescript"),
