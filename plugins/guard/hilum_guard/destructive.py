@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hilum_guard.names import folded
+from hilum_guard.options import SYNTAX, Parsed, Syntax, parse, valued_only
 from hilum_guard.places import SYSTEM, is_secret
+from hilum_guard.program_files import VALUED_OPTIONS
 from hilum_guard.programs import program
 from hilum_guard.words import Word
 
@@ -139,6 +141,21 @@ def _operands(words: Sequence[Word]) -> Iterator[Word]:
         ended = ended or word.value == "--"
 
 
+def _parsed(simple: Simple) -> tuple[Parsed, list[Word]]:
+    """Return the options of a command, and its operands as words."""
+    words = simple.words[1:]
+    name = program(simple.words[0])
+    found = parse([word.value for word in words], SYNTAX.get(name, _VALUED.get(name, Syntax())))
+    return found, [words[position] for position in found.positions]
+
+
+_VALUED = {
+    "curl": valued_only(VALUED_OPTIONS["curl"]),
+    "wget": valued_only(VALUED_OPTIONS["wget"]),
+    "unzip": valued_only(frozenset(("-d", "-x", "-P"))),
+}
+
+
 def _remove(simple: Simple) -> str:
     recursive = set(_letters(simple.words[1:])) & set("rR")
     for word in _operands(simple.words[1:]):
@@ -168,7 +185,9 @@ def _only_contents(simple: Simple, word: Word) -> bool:
 
 
 def _move(simple: Simple) -> str:
-    *sources, target = [*_operands(simple.words[1:])] or [Word("")]
+    parsed, operands = _parsed(simple)
+    folders = [Word(value) for value in parsed.values("-t", "--target-directory")]
+    *sources, target = [*operands, *folders] or [Word("")]
     for word in sources:
         if (what := simple.places.ruin(word, simple.cwd)) and not (word.glob and what.startswith("the workspace")):
             return f"It moves away {what}."
@@ -183,35 +202,24 @@ def _overwrite(simple: Simple, word: Word) -> str:
 
 
 def _copy(simple: Simple) -> str:
-    words = simple.words
-    for n, word in enumerate(words[1:-1], 1):
-        if word.value in {"-t", "--target-directory"} and (what := _overwrite(simple, words[n + 1])):
+    parsed, operands = _parsed(simple)
+    for folder in parsed.values("-t", "--target-directory"):
+        if what := _overwrite(simple, Word(folder)):
             return what
-    for word in words[1:]:
-        folder = word.value.removeprefix("--target-directory=")
-        if folder != word.value and (what := _overwrite(simple, Word(folder))):
-            return what
-    operands = list(_operands(words[1:]))
     return _overwrite(simple, operands[-1]) if len(operands) > 1 else ""
 
 
 def _each_written(simple: Simple) -> str:
-    return next((what for word in _operands(simple.words[1:]) if (what := _overwrite(simple, word))), "")
+    return next((what for word in _parsed(simple)[1] if (what := _overwrite(simple, word))), "")
 
 
 def _option_written(*options: str) -> Callable[[Simple], str]:
     """Check the files that options of a command name for its output."""
 
     def check(simple: Simple) -> str:
-        words = simple.words
-        for n, word in enumerate(words[1:], 1):
-            for option in options:
-                value = word.value[len(option) :].lstrip("=") if word.value.startswith(option) else ""
-                if word.value == option and n + 1 < len(words):
-                    value = words[n + 1].value
-                if value and (what := _overwrite(simple, Word(value))):
-                    return what
-        return ""
+        parsed, _ = _parsed(simple)
+        found = (_overwrite(simple, Word(value)) for value in parsed.values(*options))
+        return next((what for what in found if what), "")
 
     return check
 

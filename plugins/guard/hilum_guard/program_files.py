@@ -88,7 +88,8 @@ TABLE: dict[str, Row] = {
                   folders="--extract-media --data-dir", operands="r*"),
     "dot": Row("TKGNE", writes="-o", operands="r*"),
     "mogrify": Row(longs="-resize -quality -rotate -crop -format -depth -density -scale -geometry -thumbnail -blur -type -fuzz"
-                   " -sharpen -colors -gravity -background -fill -font -pointsize -border -extent -size -define", folders="-path", operands="w*", whole=True),
+                   " -sharpen -colors -gravity -background -fill -font -pointsize -border -extent -size -define",
+                   folders="-path", operands="w*", whole=True),
     "sqlite3": Row(whole=True, operands="w -*"),
     "script": Row("cETmo", "--command --echo --logging-format --output-limit",
                   writes="-O -I -B -t -T --log-out --log-in --log-io --log-timing", operands="w", default="typescript"),
@@ -215,8 +216,7 @@ def _last_part(address: str) -> str:
 
 
 def _curl(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    valued = frozenset(f"-{letter}" for letter in _CURL_SHORT) | _CURL_LONG
-    options, operands = parse_options(words, valued)
+    options, operands = parse_options(words, VALUED_OPTIONS["curl"])
     named = {option for option, _ in options}
     folder = next((value for option, value in options if option == "--output-dir"), "")
     addresses = operands + [value for option, value in options if option == "--url"]
@@ -263,8 +263,15 @@ _WGET_LONG = frozenset(
 )
 
 
+VALUED_OPTIONS = {
+    "curl": frozenset(f"-{letter}" for letter in _CURL_SHORT) | _CURL_LONG,
+    "wget": frozenset(f"-{letter}" for letter in "aADeiIloOPQRtTUwB") | _WGET_LONG,
+}
+"""Options with a value, of programs that download."""
+
+
 def _wget(name: str, words: Sequence[str], stdin: str | None) -> Iterator[FileUse]:
-    options, operands = parse_options(words, frozenset(f"-{letter}" for letter in "aADeiIloOPQRtTUwB") | _WGET_LONG)
+    options, operands = parse_options(words, VALUED_OPTIONS["wget"])
     folder = ""
     named = False
     for option, value in options:
