@@ -189,6 +189,23 @@ async def test_a_reader_that_goes_away_is_no_error(cli):
         assert await process.stderr.receive_some() == b""
 
 
+@pytest.mark.parametrize("options", [(), ("-q",), ("--output-format", "json"), ("--output-format", "stream-json")])
+async def test_a_reader_that_is_gone_before_the_run_begins_is_no_error(cli, options):
+    """``hilum run … | true``: exit code 141 and no message of an error."""
+    async with (
+        cli.model("never read"),
+        cli.started("run", "hi", *options) as process,
+    ):
+        await process.stdout.aclose()
+        assert await process.wait() == 141
+        said = b""
+        while more := await process.stderr.receive_some():
+            said += more
+        assert b"E_INTERNAL" not in said
+        if "-q" in options:
+            assert said == b""
+
+
 async def test_a_reader_that_goes_away_stops_what_runs(cli, asks):
     """In the midst of a run: the command that the next answer asks for is not waited for."""
     gone = trio.Event()

@@ -112,6 +112,11 @@ class Headless:
         if self.stopping.signal and self.end is None:
             self.end = RunEnded(state="stopped", code=E_STOPPED, error="Stopped before the run began.")
             error = None
+        elif self.face.out.gone and self.end is None:
+            # The reader left before the run began. A pipe that ends is no error, and nobody asked for a message.
+            self.end = RunEnded(state="stopped", code=E_STOPPED, error="Nobody reads standard output.")
+            self._end_shown = True
+            error = None
         elif error is None and self.end is None:
             error = HilumError("The run ended without a result.", code=E_INTERNAL)
         return error
