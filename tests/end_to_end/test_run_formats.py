@@ -47,6 +47,18 @@ async def test_json_is_one_object_with_everything(cli, asks):
     assert (call["name"], call["arguments"], call["state"]) == ("read_file", {"path": "a.txt"}, "completed")
 
 
+@pytest.mark.parametrize("format", ["json", "stream-json"])
+async def test_the_result_names_the_secrets_that_were_taken_out_of_the_prompt(cli, format):
+    """A program learns that the model got another text than it sent; a person reads it on standard error."""
+    async with cli.model("Done."):
+        done = await cli("run", "--output-format", format, "Use DB_PASSWORD=hunter2hunter2 there.")
+        plain = await cli("run", "--output-format", format, "Nothing secret.")
+    assert json.loads(done.out.splitlines()[-1])["redacted"] == ["ASSIGNMENT"]
+    assert "Your prompt held a secret (ASSIGNMENT)" in done.err
+    assert json.loads(plain.out.splitlines()[-1])["redacted"] == []
+    assert plain.err == ""
+
+
 async def test_stream_json_has_a_line_for_every_event_and_ends_with_the_result(cli):
     """The numbers of the log without a gap, pieces of output between them, and what ``json`` prints as the last line."""
     said = AssistantMessage((Text("Hello, this is the answer, in pieces.", "model"),))

@@ -119,6 +119,7 @@ class Record(msgspec.Struct):
             faults=self._faults(),
             denied=self.progress.unattended,
             interrupted=self.interrupted,
+            redacted=list(self.progress.redacted),
             files_changed=list(self.progress.files) if self.records_files else None,
             services=self.services,
             exit_code=exit_code,
