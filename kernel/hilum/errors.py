@@ -50,6 +50,30 @@ UNATTENDED = "It needs the user's approval and nobody is there to give it"
 """How the text of a call begins that was denied because nobody can be asked; faces look for it."""
 
 
+def unapproved(count: int) -> str:
+    """Return the sentence about calls that nobody could approve."""
+    calls = "the call" if count == 1 else f"all {count} calls"
+    return f"Nothing was changed: {calls} that needed approval had to be denied, because nobody was there to give it."
+
+
+def approval_hint(approve: str, rule: str = "") -> str:
+    """Return what to do about calls that nobody could approve.
+
+    Args:
+        approve: The approval policy of the session.
+        rule: A rule that allows such a call, as ``hilum permissions allow`` takes it; empty where none is known.
+    """
+    return f"Run it at a terminal, or {letting_run(approve, rule)}. See hilum permissions --help."
+
+
+def letting_run(approve: str, rule: str = "") -> str:
+    """Return how the user lets calls run without approving them, under an approval policy."""
+    if approve != "auto":
+        return "let calls run without being asked: --approve auto"
+    # What needs approval even then is let run by a rule.
+    return f"allow such calls by a rule: hilum permissions allow {rule}".rstrip()
+
+
 # Exit codes of the command line, by error code; every other error is 1. The meanings are in ``hilum run --help``.
 EXITS = dict.fromkeys("E_UNKNOWN E_SETTINGS E_NO_MODEL E_BAD_ARGS E_FILE_NOT_FOUND E_WINDOW".split(), 2)
 EXITS |= dict.fromkeys("E_LLM_AUTH E_LLM_FAIL E_LLM_429 E_LLM_TIMEOUT".split(), 4)

@@ -38,6 +38,7 @@ from hilum.events import ErrorRaised, RoundEnded, RunEnded, RunStarted, State, T
 from hilum.messages import AssistantMessage, Block, Message, Text, Trim, UserMessage
 from hilum.models import Model
 from hilum.prompt import pieces, round_end, seal
+from hilum.refusals import find_refusal
 from hilum.repetition import failed_note
 from hilum.routing import attempt
 from hilum.state import FinishedCall
@@ -427,6 +428,8 @@ async def _check(agent: Agent) -> None:
         end(agent, "partial_success", code="E_OUTPUT_LIMIT", error=error, hint=hint, left="The end of the answer.")
     elif message.stop == "refusal":
         end(agent, "failed", code="E_FAILED", error="The model refused to answer.", hint="Say it differently.")
+    elif refusal := find_refusal(run.outcomes, agent.session.approve):
+        end(agent, "partial_success", code=refusal.code, error=refusal.error, hint=refusal.hint, left=refusal.left)
     else:
         end(agent, "completed")
 

@@ -15,6 +15,7 @@ from hilum import events as ev
 from hilum.compaction import compacted, replace_texts
 from hilum.errors import RETRYABLE
 from hilum.messages import AssistantMessage, Message, NoteMessage, ToolCall, ToolMessage, Trim, Usage, UserMessage
+from hilum.refusals import CallOutcome
 from hilum.repetition import FailureCounts
 
 MAX_PATH = 4096  # characters, as on Linux
@@ -85,6 +86,7 @@ class RunState(msgspec.Struct):
         first_failure: Why the first model failed, where a fallback was asked then.
         answer: What the model said last; the pieces of an answer that was cut off are joined.
         finished: The calls that ended.
+        outcomes: What counts of them for whether the run had an effect.
     """
 
     id: str
@@ -99,6 +101,7 @@ class RunState(msgspec.Struct):
     cut: bool = False
     first_failure: str = ""
     finished: list[FinishedCall] = msgspec.field(default_factory=list)
+    outcomes: list[CallOutcome] = msgspec.field(default_factory=list)
     trims: int = 0
     size: Size = NOTHING
     answer: str = ""
@@ -301,6 +304,7 @@ class Conversation(msgspec.Struct, eq=False):
         state = run.calls[event.result.call_id]
         state.done = event
         run.finished.append(FinishedCall.of(state.call, event.result.code))
+        run.outcomes.append(CallOutcome.of(state.call, state.started, event.result))
         self.failures.record(state.call, state.started, event.result, run.turn)
         if not self.open_calls():
             self.phase = "round"

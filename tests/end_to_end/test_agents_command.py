@@ -85,6 +85,20 @@ async def test_the_result_for_programs_is_as_documented(cli, asks):
     assert failed.result["error"]["message"]
 
 
+async def test_an_agent_whose_calls_nobody_could_approve_did_not_complete(cli, asks):
+    """The exit code tells it, and the text what to do about it."""
+    write_agents(cli, "helper")
+    async with cli.model(asks("write_file", path="x.txt", content="x"), "Done."):
+        done = await cli(
+            "agents",
+            "run",
+            "helper",
+            "Help.",
+        )
+    assert done.code == 3, done.err
+    assert "nobody was there" in done.out
+
+
 @pytest.mark.parametrize(("kind", "runs"), [("shared", False), ("headless", True), ("", True)])
 async def test_a_rule_for_shared_sessions_holds_where_the_kind_is_shared(cli, asks, kind, runs):
     """From the command line: ``--kind`` of ``hilum run`` and of ``hilum agents run``."""

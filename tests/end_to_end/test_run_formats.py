@@ -47,6 +47,18 @@ async def test_json_is_one_object_with_everything(cli, asks):
     assert (call["name"], call["arguments"], call["state"]) == ("read_file", {"path": "a.txt"}, "completed")
 
 
+@pytest.mark.parametrize("format", ["json", "stream-json"])
+async def test_the_result_names_the_secrets_that_were_taken_out_of_the_prompt(cli, format):
+    """A program learns that the model got another text than it sent; a person reads it on standard error."""
+    async with cli.model("Done."):
+        done = await cli("run", "--output-format", format, "Use DB_PASSWORD=hunter2hunter2 there.")
+        plain = await cli("run", "--output-format", format, "Nothing secret.")
+    assert json.loads(done.out.splitlines()[-1])["redacted"] == ["ASSIGNMENT"]
+    assert "Your prompt held a secret (ASSIGNMENT)" in done.err
+    assert json.loads(plain.out.splitlines()[-1])["redacted"] == []
+    assert plain.err == ""
+
+
 async def test_stream_json_has_a_line_for_every_event_and_ends_with_the_result(cli):
     """The numbers of the log without a gap, pieces of output between them, and what ``json`` prints as the last line."""
     said = AssistantMessage((Text("Hello, this is the answer, in pieces.", "model"),))
@@ -187,6 +199,23 @@ async def test_a_reader_that_goes_away_is_no_error(cli):
         await process.stdout.aclose()
         assert await process.wait() == 141
         assert await process.stderr.receive_some() == b""
+
+
+@pytest.mark.parametrize("options", [(), ("-q",), ("--output-format", "json"), ("--output-format", "stream-json")])
+async def test_a_reader_that_is_gone_before_the_run_begins_is_no_error(cli, options):
+    """``hilum run … | true``: exit code 141 and no message of an error."""
+    async with (
+        cli.model("never read"),
+        cli.started("run", "hi", *options) as process,
+    ):
+        await process.stdout.aclose()
+        assert await process.wait() == 141
+        said = b""
+        while more := await process.stderr.receive_some():
+            said += more
+        assert b"E_INTERNAL" not in said
+        if "-q" in options:
+            assert said == b""
 
 
 async def test_a_reader_that_goes_away_stops_what_runs(cli, asks):

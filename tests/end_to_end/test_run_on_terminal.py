@@ -47,7 +47,7 @@ async def test_a_call_is_asked_for_and_yes_runs_it(cli, asks):
         await terminal.see("Run it? [y]es, [n]o, [a]lways")
         assert not (cli.workspace / "x.txt").exists()
         terminal.type("what\n")
-        await terminal.see("Please answer y, n or a, then press Enter")
+        await terminal.see("Please answer y, n, a or f, then press Enter")
         terminal.type("y\n")
         assert await terminal.end() == 0
     assert (cli.workspace / "x.txt").read_text() == content

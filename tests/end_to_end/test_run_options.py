@@ -18,6 +18,21 @@ async def test_set_can_name_a_model_with_a_dot(cli):
             assert (done.code, done.result["code"]) == (2, "E_SETTINGS"), (wrong, done)
 
 
+@pytest.mark.parametrize("name", ["scripted", "/scripted", "openai/"])
+async def test_a_model_without_its_provider_is_a_mistake_in_settings(cli, name):
+    """It would name nothing: neither from the command line nor from a file is it accepted."""
+    async with cli.model("Done."):
+        done = await cli("run", "hi", "--set", f'models.models."{name}".window=8192')
+        assert done.code == 2, done
+        assert "provider/name" in done.err
+        (cli.folder / "config").mkdir(exist_ok=True)
+        (cli.folder / "config" / "settings.toml").write_text(f'[models.models."{name}"]\nwindow = 8192\n')
+        done = await cli("run", "hi")
+    assert done.code == 2, done
+    assert "settings.toml" in done.err
+    assert "provider/name" in done.err
+
+
 async def test_no_plugin_takes_several_names(cli):
     """As --plugins does."""
     async with cli.model(*["Done."] * 2) as server:

@@ -72,6 +72,47 @@ def test_asyncio_program_runs_reads_and_uses_its_own_tool(in_asyncio, tmp_path):
     assert seen == list(range(1, len(seen) + 1))
 
 
+@pytest.mark.parametrize(("answers", "state", "code"), [
+    ((use("erase"), "Done."), "partial_success", "E_DENIED"),
+    ((use("stock"), "Done."), "completed", ""),
+    ((use("erase"), use("note"), "Done."), "completed", ""),
+])  # fmt: skip
+def test_a_run_whose_calls_nobody_could_approve_is_not_complete(in_asyncio, tmp_path, answers, state, code):
+    """The state tells it, as the exit code of ``hilum run`` does; a change that was made is an effect."""
+    named, models = options(*answers)
+
+    @hilum.tool(risk="read", effect="pure")
+    async def stock() -> str:
+        """Count."""
+        return "12"
+
+    @hilum.tool(risk="write", effect="once")
+    async def erase() -> str:
+        """Erase."""
+        return "erased"
+
+    @hilum.tool(risk="write", effect="once")
+    async def note() -> str:
+        """Note."""
+        return "noted"
+
+    def judge(call):
+        return hilum.ask("It erases.") if call.name == "erase" else hilum.allow()
+
+    async def main():
+        shop = plugin("shop", stock, erase, note)
+        async with (
+            hilum.aio.open_kernel([models, shop, plugin("gate", on_tool_call=judge)], **named) as kernel,
+            kernel.open_session(str(tmp_path), attended=False, approve="auto") as session,
+        ):
+            return await session.run("Erase it.")
+
+    ended = in_asyncio(main)
+    assert (ended.state, ended.code) == (state, code)
+    assert ended.text == "Done."
+    assert bool(ended.hint) is bool(code)
+
+
 def test_cancelling_an_asyncio_task_stops_the_run_and_waits_for_that(in_asyncio, tmp_path):
     """When the cancelled task is over, the run has ended and the tool's coroutine has cleaned up."""
     named, models = options(use("slow"))

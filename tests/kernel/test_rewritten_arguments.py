@@ -144,7 +144,7 @@ async def test_a_wrong_verdict_is_the_plugins_fault_and_fails_closed(bench, tool
     kit = await bench(
         tools, plugin("gate", on_tool_call=lambda: wrong()), answers=[use("write", path="a"), "ok"], faults=True
     )
-    assert (await kit.run("x")).state == "completed"
+    assert (await kit.run("x")).code == "E_PLUGIN"
     assert kit.results[0].code == E_DENIED
     assert "gate" in kit.results[0].text
     assert ran == []

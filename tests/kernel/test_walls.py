@@ -20,7 +20,7 @@ FLOORS = [
     ["errors", "discovery", "bounds", "services"],
     ["messages"],
     ["events", "arguments"],
-    ["context", "workspace", "processes", "tools", "models", "store", "repetition"],
+    ["context", "workspace", "processes", "tools", "models", "store", "repetition", "refusals"],
     ["compaction"],
     ["state", "order"],
     ["agents", "settings", "late", "journal", "underway", "redaction"],

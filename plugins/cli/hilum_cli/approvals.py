@@ -137,13 +137,24 @@ class Approver:
                     self._err.say("\nThe input ended (Ctrl-D): that counts as no.")
                     return self._answer(asked, False, reason="the user closed the input")
                 case _:
-                    self._err.say("Please answer y, n or a, then press Enter; ? explains them.")
+                    keys = answer_keys(forever=bool(asked.scope), view=is_folded)
+                    self._err.say(f"Please answer {keys}, then press Enter; ? explains them.")
 
     def _answer(self, asked: ApprovalAsked, accepted: bool, *, reason: str = "", remember: str = "once") -> None:
         try:
             self._session.answer(asked.id, accepted, reason=reason, remember=remember)
         except UsageError as error:  # it ran out between the key and here
             self._err.say(neutral(error.message))
+
+
+def answer_keys(*, forever: bool, view: bool) -> str:
+    """Return the keys that answer a question, in words; see ``question_line``."""
+    keys = ["y", "n", "a"]
+    if forever:
+        keys.append("f")
+    if view:
+        keys.append("v")
+    return f"{', '.join(keys[:-1])} or {keys[-1]}"
 
 
 def question_line(*, forever: bool, view: bool) -> str:

@@ -261,6 +261,13 @@ def happening(item: Event) -> str:
 class JsonFace(Face):
     """One JSON object at the end, on standard output."""
 
+    async def show(self, item: Event | Delta) -> None:
+        """Write on standard error that the prompt was changed: nobody else would notice before the end."""
+        await super().show(item)
+        if isinstance(item, PluginEvent) and item.name == "redaction.prompt":
+            text = f"hilum: {neutral(str(item.data.get('say', '')))}\n"
+            await Out(2).write(text.encode(errors="backslashreplace"))
+
     def result(self, result: ResultLine) -> bytes:
         """Return the object."""
         return encode(result)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 from hilum import HilumError, UsageError, calls_left_behind, open_standard_session
-from hilum.errors import E_INTERNAL, E_STOPPED
+from hilum.errors import E_INTERNAL, E_STOPPED, letting_run
 from hilum.events import Delta, PluginEvent, RunEnded, StopAsked
 from hilum.store import MemoryStore
 from hilum_agents.runs import Runs
@@ -25,7 +25,7 @@ from hilum_cli import agents, exits, plans, signals
 from hilum_cli.approvals import Approver, can_ask
 from hilum_cli.faces import Face, TextFace
 from hilum_cli.output import ServiceSummary
-from hilum_cli.result import Record, cut_off_runs, exit_code_of, letting_run, without_effect
+from hilum_cli.result import Record, cut_off_runs, exit_code_of, without_effect
 from hilum_cli.stopping import Stopping
 from hilum_cli.terminal import line, quiet_exit
 from hilum_cli.totals import Totals
@@ -111,6 +111,11 @@ class Headless:
                 error = self._explain(raised)
         if self.stopping.signal and self.end is None:
             self.end = RunEnded(state="stopped", code=E_STOPPED, error="Stopped before the run began.")
+            error = None
+        elif self.face.out.gone and self.end is None:
+            # The reader left before the run began. A pipe that ends is no error, and nobody asked for a message.
+            self.end = RunEnded(state="stopped", code=E_STOPPED, error="Nobody reads standard output.")
+            self._end_shown = True
             error = None
         elif error is None and self.end is None:
             error = HilumError("The run ended without a result.", code=E_INTERNAL)

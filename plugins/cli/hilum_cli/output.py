@@ -711,6 +711,7 @@ class ResultLine(Line, frozen=True, kw_only=True):
         faults: Plugins that failed or were not loaded.
         denied: Number of calls that were denied because nobody was there to approve them.
         interrupted: Earlier runs of the session that were cut off and are not resumed.
+        redacted: Names of the secrets that were replaced in the prompt before the model got it.
         files_changed: Paths of files that calls changed, relative to the workspace; null where they are not recorded.
         services: Background commands that were running at the end.
         exit_code: Exit code of the process.
@@ -740,6 +741,7 @@ class ResultLine(Line, frozen=True, kw_only=True):
     faults: list[FaultSummary] = []
     denied: int = 0
     interrupted: list[InterruptedRun] = []
+    redacted: list[str] = []
     files_changed: list[str] | None = None
     services: list[ServiceSummary] = []
     exit_code: int = 1

@@ -137,6 +137,7 @@ class Progress(msgspec.Struct):
         unattended: Number of calls that were denied because nobody was there to approve them.
         effects: Number of calls with effects that succeeded.
         runs: Number of runs of the main agent.
+        redacted: Names of the secrets that were replaced in the user's prompts.
     """
 
     turns: int = 0
@@ -156,6 +157,7 @@ class Progress(msgspec.Struct):
     unattended: int = 0
     effects: int = 0
     runs: int = 0
+    redacted: dict[str, None] = msgspec.field(default_factory=dict)
     _turn_of: dict[str, int] = msgspec.field(default_factory=dict)
 
     def apply(self, event: Event) -> CallView | None:
@@ -201,6 +203,8 @@ class Progress(msgspec.Struct):
                 self.todos.apply(data)
             case PluginEvent(name="files.changed", data=data):
                 self.files |= dict.fromkeys(changed_files(data))
+            case PluginEvent(name="redaction.prompt", data={"names": list(names)}):
+                self.redacted |= dict.fromkeys(map(str, names))
             case PluginFault():
                 self.faults.append(event)
             case RunEnded() if leads:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from hilum import HilumError, Kernel, Session, __version__
-from hilum.errors import E_DENIED, E_PLUGIN, GATE_TEXTS
+from hilum.errors import E_DENIED, E_PLUGIN, GATE_TEXTS, approval_hint, unapproved
 from hilum.events import FINAL, RunEnded
 from hilum.messages import Text, UserMessage
 from hilum.store import spell_folder
@@ -119,6 +119,7 @@ class Record(msgspec.Struct):
             faults=self._faults(),
             denied=self.progress.unattended,
             interrupted=self.interrupted,
+            redacted=list(self.progress.redacted),
             files_changed=list(self.progress.files) if self.records_files else None,
             services=self.services,
             exit_code=exit_code,
@@ -211,13 +212,6 @@ def _last_prompt(messages: Sequence[object]) -> str:
     return ""
 
 
-def letting_run(approve: str) -> str:
-    """Return how the user lets calls run without being asked, under an approval policy."""
-    if approve == "auto":  # what is asked even then is let run by a rule
-        return "allow such calls by a rule: hilum permissions allow"
-    return "let calls run without being asked: --approve auto"
-
-
 def _refused_by_gates(progress: Progress) -> list[CallView]:
     """Return the calls that a plugin refused because it is not in working order, and that were not done later."""
     refused: dict[tuple[str, str, str], CallView] = {}
@@ -258,13 +252,12 @@ def without_effect(end: RunEnded, progress: Progress, approve: str) -> RunEnded:
         )
     if end.state != "completed" or not progress.unattended or progress.effects:
         return end
-    calls = "the call" if progress.unattended == 1 else f"all {progress.unattended} calls"
     return msgspec.structs.replace(
         end,
         state="partial_success",
-        code="E_DENIED",
-        error=f"Nothing was changed: {calls} that needed approval had to be denied, because nobody was there to give it.",
-        hint=f"Run it at a terminal, or {letting_run(approve)}. See hilum permissions --help.",
+        code=E_DENIED,
+        error=unapproved(progress.unattended),
+        hint=approval_hint(approve),
     )
 
 

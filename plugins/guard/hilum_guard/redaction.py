@@ -109,7 +109,8 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("JWT", ("eyJ",), r"eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{5,}"),
     ("ASSIGNMENT", ("KEY", "TOKEN", "SECRET", "PASS"),
      rf"(?P<keep>{_B}(?:[A-Z][A-Z0-9_]*(?:KEY|_PASS)|(?:[A-Z][A-Z0-9_]*)?(?:TOKEN|SECRET|PASSWORD|PASSWD))"
-     r"\s?=\s?\\?[\"']?)(?![\[{$(])[^\s\"'\\,;()]{8,}"),
+     r"\s?=\s?\\?[\"']?)(?![\[{$(])(?!(?i:<[a-z][a-z_-]{0,80}>|your[-_][a-z_-]{0,60}|change[-_]?(?:me|this)|placeholder|x{8,}"
+     r"|example(?:[-_][a-z_-]{0,60})?|replace[-_](?:me|this|with)[a-z_-]{0,60})\\?[\"']?(?![^\s\"'\\,;]))[^\s\"'\\,;()]{8,}"),
     # As settings files and headers write it. A digit must be in the value: what has none is rather a word or code.
     ("CREDENTIAL", ("ey", "oken", "ecret", "assw", "ookie"),
      rf"(?P<keep>{_B}(?:[A-Za-z][A-Za-z0-9]{{0,30}}[_-]){{0,6}}"

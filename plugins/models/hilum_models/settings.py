@@ -53,4 +53,6 @@ class ModelsSettings:
     """Providers and models."""
 
     providers: dict[str, ProviderSettings] = setting(factory=dict, project=False, help="Providers by name.")
-    models: dict[str, ModelSettings] = setting(factory=dict, project=False, help="Models by provider/name.")
+    models: dict[str, ModelSettings] = setting(
+        factory=dict, project=False, names="provider/name", help="Models by provider/name."
+    )

@@ -23,6 +23,7 @@ class Info(NamedTuple):
     project: Project = True
     secret: bool = False
     minimum: float | None = None
+    names: str = ""
 
 
 Member = tuple[Any, Info]  # type and declaration of a setting
@@ -37,6 +38,7 @@ def setting(
     project: Project = True,
     secret: bool = False,
     minimum: float | None = None,
+    names: str = "",
 ) -> Any:
     """Declare one setting of a section, or of a table nested in it.
 
@@ -53,9 +55,11 @@ def setting(
             widens what the program may do.
         secret: Whether it is a key or token: never shown, and never taken from a project's file.
         minimum: The smallest number it may be.
+        names: Of a table with names of the user's choice: how they are written, with a slash between the parts, for
+            example ``provider/name``. A name with fewer parts is a mistake.
     """
     start = default if factory is None else attrs.Factory(factory)
-    return attrs.field(default=start, metadata={_INFO: Info(help, project, secret, minimum)})
+    return attrs.field(default=start, metadata={_INFO: Info(help, project, secret, minimum, names)})
 
 
 def required(cls: Any) -> list[str]:
@@ -122,7 +126,7 @@ def members(kind: Any, names: Iterable[str], info: Info) -> Members | None:
     if isinstance(kind, dict):
         return kind
     if get_origin(kind) is dict:
-        return dict.fromkeys(names, (get_args(kind)[1], info))
+        return dict.fromkeys(names, (get_args(kind)[1], info._replace(names="")))
     if not attrs.has(kind):
         return None
     found = {}

@@ -35,6 +35,12 @@ def _expected(kind: Any, info: Info) -> str:
     return _EXPECTED.get(kind, "a table") + ("" if info.minimum is None else f" of at least {info.minimum:g}")
 
 
+def _is_named(name: str, pattern: str) -> bool:
+    """Return whether a name has as many parts as a pattern such as ``provider/name``, none of them empty."""
+    parts = name.split("/", pattern.count("/"))
+    return len(parts) == pattern.count("/") + 1 and all(parts)
+
+
 def _limit(value: Any) -> float:
     """Return a value for comparing limits; no value is no limit."""
     return inf if value is None else float(value)
@@ -80,11 +86,11 @@ class Reader(NamedTuple):
             value = value.parse(kind)
         known = members(kind, value, info) if isinstance(value, Mapping) else None
         if known and value:
-            return self._table(kind, value, key, known)
+            return self._table(declared, value, key, known)
         if self.project and (info.secret or info.project is False):
             return self._wrong(key, "only the user may set this, in a file of their own and not in a project")
         if known is not None:
-            value = self._table(kind, value, key, known)
+            value = self._table(declared, value, key, known)
         elif get_origin(kind) is list and isinstance(value, list):
             within = self._replace(leaves={}, ignored=None, before=None)
             value = [within.read((get_args(kind)[0], info), each, f"{key}[{n}]") for n, each in enumerate(value)]
@@ -99,10 +105,16 @@ class Reader(NamedTuple):
         self.leaves[key] = value, info
         return float(value) if kind is float else value
 
-    def _table(self, kind: Any, value: Mapping[str, Any], key: str, known: Members) -> Any:
+    def _table(self, declared: Member, value: Mapping[str, Any], key: str, known: Members) -> Any:
+        kind, info = plain(declared[0]), declared[1]
         right = {}
         for name, inner in value.items():
             at = f"{key}.{name}" if key else name
+            if info.names and not _is_named(name, info.names):
+                self._wrong(
+                    at, f"the names here are written {info.names}, as in {info.names.rpartition('/')[0]}/{name}"
+                )
+                continue
             if name not in known:
                 what = "section" if at == name and isinstance(inner, Mapping) else "key"
                 self.problems.append(f"{self.where}: unknown {what} {at}. {near(name, known)}")

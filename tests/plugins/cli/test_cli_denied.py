@@ -2,6 +2,7 @@
 
 import pytest
 from hilum.events import RunEnded
+from hilum_cli.approvals import answer_keys
 from hilum_cli.progress import Progress
 from hilum_cli.result import without_effect
 
@@ -15,3 +16,12 @@ def test_a_policy_that_holds_already_is_not_advised(approve, advised):
     assert end.state == "partial_success"
     assert ("--approve auto" in end.hint) is advised
     assert ("hilum permissions allow" in end.hint) is not advised
+
+
+@pytest.mark.parametrize(
+    ("forever", "view", "keys"),
+    [(False, False, "y, n or a"), (True, False, "y, n, a or f"), (True, True, "y, n, a, f or v")],
+)
+def test_a_wrong_answer_is_told_every_key(forever, view, keys):
+    """Also those that only some questions have."""
+    assert answer_keys(forever=forever, view=view) == keys

@@ -274,3 +274,17 @@ def test_a_short_secret_is_named_and_not_looked_for() -> None:
     redact = Redactor({"MY_TOKEN": "a", "USE_AUTH": "true", "OTHER_TOKEN": "long enough"})
     assert redact("a banana") == "a banana"
     assert redact.too_short == ["MY_TOKEN"]
+
+
+@pytest.mark.parametrize(
+    "value", ["your-key", "your-key-here", "changeme", "xxxxxxxxxxxx", "<your-token>", "example-token", ""]
+)
+def test_placeholders_of_example_files_are_no_secrets(value: str) -> None:
+    """A model needs them to fill in the real file."""
+    assert Redactor({})(f"STRIPE_KEY={value}\nPORT=1\n", settings=True) == f"STRIPE_KEY={value}\nPORT=1\n"
+
+
+@pytest.mark.parametrize("value", ["your-key1234567", "changeme1234", "xxxxxxxxxxxxa9f8", "<hunter2hunter2>"])
+def test_what_only_begins_like_a_placeholder_is_a_secret(value: str) -> None:
+    """The whole value counts."""
+    assert value not in Redactor({})(f"STRIPE_KEY={value}\n", settings=True)

@@ -108,7 +108,10 @@ def tell(result: dict[str, Any]) -> str:
     status, error, text = result["status"], result.get("error"), result.get("text", "")
     lines = []
     if status != "completed":
-        parts = [SAID[status], error["message"] if error else "", NEXT.get(status, "")]
+        # Calls that could not run are for the user to let run; a narrower prompt would not help.
+        refused = error is not None and error["code"] in ("E_DENIED", "E_PLUGIN")
+        follows = error["hint"] if error is not None and refused else NEXT.get(status, "")
+        parts = [SAID[status], error["message"] if error else "", follows]
         lines.append(" ".join(part for part in parts if part))
         if text:
             lines.append("What it said last:")
