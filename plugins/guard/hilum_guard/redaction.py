@@ -222,7 +222,7 @@ class Redactor:
 PIECE = 100_000
 """Characters that one call of ``re`` searches: it keeps the interpreter's lock, so that nothing else runs meanwhile."""
 OVERLAP = 20_000
-"""Characters at the end of a piece that the next one searches again: a secret up to this length is in one of them as a whole."""
+"""Characters at the end of a piece that the next one searches again, so that a secret up to this length is found."""
 
 MARGIN = 64
 """A match that ends so near to the end of its piece may be longer, or none, by what follows."""

@@ -321,6 +321,7 @@ async def live(session: Session) -> AsyncIterator[Runs]:
         try:
             yield Runs(session, settings, scheduler)
         finally:
-            scheduler.closed = True
+            # A call that waits for the end of its task was left behind, and would keep trio from ending.
+            scheduler.close()
             scheduler.actors.let_all_go()
             nursery.cancel_scope.cancel()
