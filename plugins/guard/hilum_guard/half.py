@@ -355,9 +355,9 @@ class Guard:
             cleaned = await trio.to_thread.run_sync(clean_all)
         else:
             cleaned = clean_all()
-        self._clean.update(dict.fromkeys(cleaned.values()))
         while len(self._clean) > MAX_CLEAN:
             del self._clean[next(iter(self._clean))]
+        self._clean.update(dict.fromkeys(cleaned.values()))
         if all(text == new for text, new in cleaned.items()):
             return None
         parts = tuple(
