@@ -26,7 +26,8 @@ from hilum.messages import (
 )
 from hilum.models import ModelInfo
 
-# Share of the window, without the reserve for the answer, at which a conversation is compacted (requirement P4).
+# Share of the window, without the reserve for the answer, at which a conversation is compacted: models lose track
+# before their window is full, and the summary must fit as well.
 COMPACT_AT = 0.8
 # Share of the room to compact to: what is left takes several turns, even in a small window.
 TARGET = 0.4

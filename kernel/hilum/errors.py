@@ -138,7 +138,7 @@ class PluginError(HilumError):
 
 
 class ModelError(HilumError):
-    """A model call failed. Gateways raise it and never retry; the kernel decides (requirement M3).
+    """A model call failed. Gateways raise it and never retry; the kernel decides, so that no two layers retry each other.
 
     Args:
         message: What happened, one sentence.

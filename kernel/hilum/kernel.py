@@ -22,7 +22,7 @@ from hilum.plugin_objects import tools_plugin
 from hilum.plugins import Host
 from hilum.processes import Warden
 from hilum.routing import Router
-from hilum.session import Session
+from hilum.session import Session, check_kind
 from hilum.settings import FILE, KernelSettings, Settings, load, use_environment
 from hilum.store import Log, MemoryStore, SessionInfo, Store, spell_folder, unspell_folder
 from hilum.tools import Tool
@@ -110,9 +110,10 @@ class Kernel:
             approve: ``ask_first``, ``auto`` or ``readonly``; the setting by default.
 
         Raises:
-            UsageError: The folder, mode or model is not there.
+            UsageError: There is no such folder, kind, mode, model or policy.
             StoreError: No such session, or another process has it open.
         """
+        check_kind(kind)
         info = await self.store.info(resume) if resume else None
         root = _folder(unspell_folder(info.workspace) if info else workspace)
         # Those of the kernel hold what the project says that the kernel was opened for.

@@ -1,4 +1,4 @@
-"""Which model answers, and what happens when it fails. Retries are made here and nowhere else (requirement M3).
+"""Which model answers, and what happens when it fails. Retries are made here and nowhere else: two layers would multiply.
 
 One call of ``attempt`` is one request. What follows a failure is decided from the failures in the log, so that a resume goes on
 where the process died.

@@ -24,9 +24,10 @@ from hilum.journal import Journal, Reader
 from hilum.loop import drive, give_up, trim_at_rest
 from hilum.messages import Message, writable
 from hilum.processes import Command, Processes
+from hilum.prompt_order import PromptOrder
 from hilum.redaction import Redaction, notice
 from hilum.repetition import may_have_changed
-from hilum.settings import KernelSettings, Settings, use_environment
+from hilum.settings import KINDS, KernelSettings, Settings, use_environment
 from hilum.store import Log, SessionInfo, spell_folder
 from hilum.tools import Tool, injected
 from hilum.underway import Underway
@@ -139,6 +140,7 @@ class Session:
         self.expects_tools = False
         self.coming: trio.Event | None = None
         self._working: set[str] = set()
+        self._prompts = PromptOrder()
 
     # --- events -------------------------------------------------------------------------------------------------------
 
@@ -232,7 +234,13 @@ class Session:
         """
         if self.journal.broken is not None:
             raise self.journal.broken
-        text = writable(text)
+        with self._prompts.turn(agent) as earlier:
+            return await self._prompt(writable(text), agent, state or {}, earlier, piped=piped)
+
+    async def _prompt(
+        self, text: str, agent: str, state: Mapping[str, object], earlier: Sequence[trio.Event], *, piped: bool
+    ) -> Run:
+        """Read a prompt, search it for secrets, and queue it behind those that were given earlier."""
         meant = await self.hooks.first("interpret_prompt", session=self, text=text)
         if meant is not None:
             text, agent = meant.text, meant.agent if meant.agent != "main" else agent
@@ -245,10 +253,14 @@ class Session:
         actor = self.agents[agent]
         await self.kernel.router.ready(actor)
         queued = await self.redaction.prompt(text, by_model=bool(actor.parent))
+        for before in earlier:
+            await before.wait()
+        if self.journal.broken is not None:
+            raise self.journal.broken
         if actor.conversation.phase != "idle" and agent not in self._working:
             give_up(actor, "interrupted", "E_INTERRUPTED", "The run was cut off and not resumed.")
         identity = os.urandom(6).hex()
-        run = self.runs[identity] = Run(identity, agent, self, state or {}, after=self.journal.last)
+        run = self.runs[identity] = Run(identity, agent, self, state, after=self.journal.last)
         self.emit(msgspec.structs.replace(queued, piped=piped), actor, identity)
         if queued.redacted and not actor.parent:
             say = notice(queued.redacted)
@@ -300,13 +312,12 @@ class Session:
         if agent not in self.agents:
             raise unknown("agent", agent, self.agents)
         actor = self.agents[agent]
-        if not actor.conversation.retryable:
-            hint = "Send a prompt to continue the conversation."
-            raise UsageError("The last run left nothing that can be tried again.", hint=hint)
+        _check_retryable(actor)
         await self.kernel.router.ready(actor)
+        _check_retryable(actor)  # another task may have tried it again meanwhile
         assert actor.conversation.ended is not None
         identity = os.urandom(6).hex()
-        run = self.runs[identity] = Run(identity, agent, self)
+        run = self.runs[identity] = Run(identity, agent, self, after=self.journal.last)
         model = self.kernel.router.chain(actor)[0]
         previous = actor.conversation.ended.run
         self.emit(ev.RunRetried(previous=previous, model=model, mode=actor.mode.name), actor, identity)
@@ -532,6 +543,22 @@ class Session:
         """Close the halves in reverse order, then the log; readers end."""
         await self.halves.close()
         await self.journal.close()
+
+
+def check_kind(kind: str) -> None:
+    """Raise an error for a kind of session that does not exist; an empty one stands for the setting.
+
+    Raises:
+        UsageError: There is no such kind.
+    """
+    if kind and kind not in KINDS:
+        raise unknown("session kind", kind, KINDS)
+
+
+def _check_retryable(agent: Agent) -> None:
+    if not agent.conversation.retryable:
+        hint = "Send a prompt to continue the conversation."
+        raise UsageError("The last run left nothing that can be tried again.", hint=hint)
 
 
 def _keep_written(event: ev.Event, agent: Agent) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Literal, TypeVar, dataclass_transform
+from typing import Literal, TypeVar, dataclass_transform, get_args
 
 import hilum_settings
 from hilum_settings import FILE, App, Raw, Settings, sections_of, setting
@@ -88,6 +88,7 @@ class PluginSettings:
 
 Approve = Literal["ask_first", "auto", "readonly"]
 SessionKind = Literal["main", "shared", "headless"]
+KINDS: tuple[str, ...] = get_args(SessionKind)
 
 
 @section("")

@@ -18,7 +18,7 @@ from hilum.discovery import all_entry_points, entry_points, normal
 from hilum.errors import E_UNKNOWN, UsageError
 from hilum.events import PluginFault
 from hilum.kernel import Kernel, open_kernel
-from hilum.session import Session
+from hilum.session import Session, check_kind
 from hilum.settings import KernelSettings, load, use_environment
 from hilum.store import Store, unspell_folder
 from hilum.tools import Tool
@@ -125,6 +125,7 @@ async def open_standard_session(
             kernel.router.roles["default"] = model
         elif needs_model and not resume:
             kernel.router.model(await kernel.router.default())
+        check_kind(kind)
         if attended is not None:
             kind, attended = await _kind(kernel, kind, identity, attended)
         async with kernel.open_session(

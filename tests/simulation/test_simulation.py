@@ -159,3 +159,9 @@ def test_failing_scenario_is_shrunk(folders):
     assert finds(name, small, folders)
     with mutants.applied(name):
         assert any("CallStarted" in line for line in trace.lines(run_once(small, folders).events))
+
+
+@pytest.mark.parametrize("seed", [7371, 10211])
+def test_what_was_mended_holds(seed, folders):
+    """A call that waits for its task ends with the session; a report that comes with a stop is told of or ended."""
+    assert not run_once(generate(seed), folders).violations

@@ -17,6 +17,7 @@ from hilum_commandline import Parser
 
 from hilum_cli import exits
 from hilum_cli.options import check_text, run_command
+from hilum_cli.run_options import RunOptions
 from hilum_cli.terminal import Out, is_terminal
 
 PROMPT = (
@@ -106,19 +107,21 @@ async def serve_and_work(work: Any, pace: float) -> int:
         return code
 
 
-def run_options(project: Path, folder: Path) -> Namespace:
-    """Give the options of the run: what ``hilum run`` would take, untouched by the user's settings."""
+def run_options(project: Path, folder: Path) -> RunOptions:
+    """Return the options of the run: what ``hilum run`` would take, untouched by the user's settings."""
     # The commands of the recording say python3; it shall be the one that runs hilum.
     os.environ["PATH"] = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
     os.environ["HILUM_CONFIG"] = str(folder / "config")
     # The session is kept where the user's sessions are; no other setting of the user's has an effect on the demo.
     environ = {key: value for key, value in os.environ.items() if not key.startswith("HILUM_") or key == "HILUM_DATA"}
-    return Namespace(
-        prompt=PROMPT, piped=False, accept=False, kind="", keep_services=False, state=None, resume="",
-        record="", model="recorded/demo", mode=None, approve="auto",
-        workspace=str(project.resolve()), settings={}, plugins=list(PLUGINS), no_plugin=[], plugin=[],
+    return RunOptions(
+        workspace=str(project.resolve()),
+        prompt=PROMPT,
+        model="recorded/demo",
+        approve="auto",
+        plugins=PLUGINS,
         environ=environ | {"HILUM_CONFIG": str(folder / "config")},
-    )  # fmt: skip
+    )
 
 
 def copy_project(target: Path) -> Path:

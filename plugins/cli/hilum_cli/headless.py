@@ -7,7 +7,6 @@ import os
 import stat
 import sys
 import traceback
-from argparse import Namespace
 from contextlib import redirect_stdout
 from os import fstat
 from pathlib import Path
@@ -26,6 +25,7 @@ from hilum_cli.approvals import Approver, can_ask
 from hilum_cli.faces import Face, TextFace
 from hilum_cli.output import ServiceSummary
 from hilum_cli.result import Record, cut_off_runs, exit_code_of, without_effect
+from hilum_cli.run_options import RunOptions
 from hilum_cli.stopping import Stopping
 from hilum_cli.terminal import line, quiet_exit
 from hilum_cli.totals import Totals
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hilum_replay import Recorder
 
 
-def run(options: Namespace, face: Face) -> int:
+def run(options: RunOptions, face: Face) -> int:
     """Do what the options say and return the exit code."""
     work = Headless(options, face)
     code = exits.FAILED
@@ -65,7 +65,7 @@ class Headless:
     """A run and its end.
 
     Args:
-        options: See ``run.make_parser``.
+        options: What to do, and how.
         face: What shows it.
 
     Attributes:
@@ -73,7 +73,7 @@ class Headless:
         session: Id of the session; empty where it is not kept.
     """
 
-    def __init__(self, options: Namespace, face: Face) -> None:
+    def __init__(self, options: RunOptions, face: Face) -> None:
         self.options = options
         self.face = face
         self.stopping = Stopping(lambda: None, self._leave)
@@ -243,11 +243,23 @@ class Headless:
             if self.end is not None:
                 self.end = without_effect(plans.with_left(session, self.end), self.face.progress, session.approve)
                 await self._show_end(self.end)
+            await self._end_rest(session)
             runs = await self._decide(session)
             if not runs:
                 break
         await self._advise(session)
         await self._end_services(session)
+
+    async def _end_rest(self, session: Session) -> None:
+        """After a stop, end what began meanwhile: a run that was to tell of an agent's end would be left half done."""
+        if not self.stopping.signal:
+            return
+        half = session.half(Runs)
+        if half is not None:
+            await half.fall_silent()
+        for run in list(session.runs.values()):
+            run.stop()
+            await run.wait()
 
     async def _advise(self, session: Session) -> None:
         """Say what the user can do next."""

@@ -18,7 +18,7 @@ import msgspec
 import trio
 from hilum.messages import AssistantMessage, Text, ToolCall, Usage
 
-from hilum_cli.demo import CASSETTE, EXPECTED, TESTS, copy_project, diff, run_options
+from hilum_cli.demo import CASSETTE, EXPECTED, PLUGINS, TESTS, copy_project, diff, run_options
 
 if TYPE_CHECKING:
     from hilum_replay import Cassette, WireRequest
@@ -93,7 +93,7 @@ async def record() -> tuple[Cassette, str]:
             provider = {"recorded": {"base_url": f"{server.url}/v1", "api": "chat"}}
             async with (
                 open_kernel(
-                    [plugin for plugin in options.plugins if plugin != "store"],
+                    [plugin for plugin in PLUGINS if plugin != "store"],
                     model=options.model, settings={"models.providers": provider}, environ=options.environ,
                 ) as kernel,
                 kernel.open_session(options.workspace, kind="headless", approve="auto") as session,

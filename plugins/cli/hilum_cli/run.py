@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import attrs
 from hilum import UsageError
 from hilum.errors import E_BAD_ARGS
 from hilum_commandline import Names, Parser
@@ -71,6 +72,7 @@ def main(argv: list[str]) -> int:
         face.out.put(face.result(failed_result(error)))
         return error.exit_code
     from hilum_cli.headless import run
+    from hilum_cli.run_options import RunOptions
 
     face = make_face(
         options.output_format,
@@ -78,7 +80,9 @@ def main(argv: list[str]) -> int:
         raw=options.raw,
         include_prompt=options.include_prompt,
     )
-    return run(options, face)
+    # What is about the face is left out.
+    told = {field.name: getattr(options, field.name) for field in attrs.fields(RunOptions)}
+    return run(RunOptions(**told), face)
 
 
 def parse(argv: Sequence[str]) -> Namespace:

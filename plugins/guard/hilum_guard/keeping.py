@@ -98,12 +98,14 @@ class Keeper:
 
     # --- what a file tool writes with the user's consent --------------------------------------------------------------
 
-    def expect(self, agent: Agent, call: ToolCall, tool: Tool) -> None:
+    async def expect(self, agent: Agent, call: ToolCall, tool: Tool) -> None:
         """Take the paths that a call writes for the user's while the call is open: the user is being asked about them."""
         from hilum_guard.gate import read_call
 
         with suppress(ToolError):
-            read: Call = read_call(tool, call.arguments, self._session.workspace)
+            read: Call = await trio.to_thread.run_sync(
+                read_call, tool, call.arguments, self._session.workspace, abandon_on_cancel=True
+            )
             self._expected[agent.name, call.id] = tuple(str(path) for path, _ in read.reached)
             if not self._follows and self._nursery is not None:
                 self._follows = True

@@ -97,15 +97,25 @@ class Mark:
         self._fd = -1
 
     def _own(self) -> int:
-        """Create the file that this session locks, and lock it."""
+        """Create the file that this session locks, and lock it.
+
+        Raises:
+            OSError: It cannot be created, or its file system has no locks.
+        """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
             path = self._path(OWNER)
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            with suppress(OSError):
+            try:
                 lock(fd, exclusive=True)
                 if os.path.samestat(os.fstat(fd), os.stat(path)):
                     return fd
+            except (BlockingIOError, FileNotFoundError):
+                pass
+            except OSError:  # no locks on this file system: another name would not help
+                os.close(fd)
+                path.unlink(missing_ok=True)
+                raise
             # Another process has locked and removed it between the two calls, as it looked like one without an owner.
             os.close(fd)
             self._name = uuid4().hex

@@ -2,6 +2,11 @@
 
 Two nets: known values (of this process's environment variables whose names speak of secrets, and of the user's settings),
 wherever they turn up, and shapes that keys are known to have. Both work inside JSON text without breaking it.
+
+Texts come from files, commands and models, so a pattern must take linear time for every text: ``re`` keeps the interpreter's
+lock while it matches, and a thread would not help. Two rules see to that. What a pattern repeats without a limit ends the
+pattern, or cannot begin anew within what was repeated. Where neither holds, a match that fails at its end consumes what it read
+all the same (the group ``skip``) and is left as it is, so that nothing is read once for each place where it could begin.
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from urllib.parse import quote
 
@@ -72,16 +77,16 @@ _VENDORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
      r"|nvapi-[\w-]{60,}|ph[cx]_[A-Za-z0-9]{40,})"),
 )  # fmt: skip
 # Name, words of which one must be there (a quick look: most texts hold none), pattern. Order matters: the whole block before
-# its parts. A group named `keep` stays in the text.
+# its parts. A group named `keep` stays in the text, and a match with a group named `skip` is left as it is.
 _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     # A block that was cut off is as secret as a whole one; its lines may be numbered.
     ("PRIVATE_KEY", ("PRIVATE KEY",), r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
-     r"(?:[A-Za-z0-9+/=\s:,.]|(?<=\d )\||\\[nr]|-(?!----END))*(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----)?"),
+     r"(?:[A-Za-z0-9+/=\s:,.]++|(?<=\d )\||\\[nr]|-(?!----END))*+(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----)?"),
     ("PRIVATE_KEY", ("b3BlbnNzaC1rZXkt",), r"b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=\s]{20,}"),
     ("PRIVATE_KEY", ("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-[0-9A-Z]{20,}"),
     ("AUTHORIZATION", ("uthorization", "UTHORIZATION"),
      r"(?i)(?P<keep>authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:(?:bearer|basic|token|digest)\s+)?)"
-     r"(?!\[REDACTED|(?:bearer|basic|token)\b)[^\s\"'\\,;()\[]{6,}+(?![(\[])"),
+     r"(?!\[REDACTED|(?:bearer|basic|token)\b)[^\s\"'\\,;()\[]{6,}+(?:(?![(\[])|(?P<skip>))"),
     ("BEARER", ("earer ", "EARER "), rf"(?i)(?P<keep>{_B}bearer\s+)(?=[^\s\"']*\d)[A-Za-z0-9._~+/=-]{{8,}}"),
     ("URL_PASSWORD", ("://",), r"(?P<keep>://)[^\s/:@\"'\\]*:[^\s/@\"'\\]+(?=@)"),
     ("URL_TOKEN", ("://",), r"(?P<keep>://)(?=[^\s/@\"'\\]*\d)[^\s/:@\"'\\]{16,}(?=@)"),
@@ -106,7 +111,7 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
      r"(?-i:(?=[A-Za-z0-9/+]{0,39}[0-9])(?=[A-Za-z0-9/+]{0,39}[A-Z])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=]))"),
     ("AZURE_KEY", ("AccountKey=", "AccessKey=", "SharedAccessSignature"),
      r"(?P<keep>(?:Account|SharedAccess|Access)Key=)[A-Za-z0-9+/]{40,}={0,2}"),
-    ("JWT", ("eyJ",), r"eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{5,}"),
+    ("JWT", ("eyJ",), r"eyJ[\w-]{10,}+\.[\w-]{10,}+\.[\w-]{5,}+|(?P<skip>eyJ[\w-]++)"),
     ("ASSIGNMENT", ("KEY", "TOKEN", "SECRET", "PASS"),
      rf"(?P<keep>{_B}(?:[A-Z][A-Z0-9_]*(?:KEY|_PASS)|(?:[A-Z][A-Z0-9_]*)?(?:TOKEN|SECRET|PASSWORD|PASSWD))"
      r"\s?=\s?\\?[\"']?)(?![\[{$(])(?!(?i:<[a-z][a-z_-]{0,80}>|your[-_][a-z_-]{0,60}|change[-_]?(?:me|this)|placeholder|x{8,}"
@@ -116,7 +121,7 @@ _SHAPES: tuple[tuple[str, tuple[str, ...], str], ...] = (
      rf"(?P<keep>{_B}(?:[A-Za-z][A-Za-z0-9]{{0,30}}[_-]){{0,6}}"
      r"(?i:api_?key|api-key|access_?key|account_?key|secret(?:_?key)?(?:_base)?|token|password|passwd|cookie)"
      r"\\?[\"']?\s?[:=]\s?)(?:(?P<quote>\\?[\"'])(?=[^\s\"'\\]{0,200}\d)[^\s\"'\\{}()$<>]{8,4000}+(?=\\?[\"'])"
-     r"|(?!\[REDACTED)(?=[A-Za-z0-9+/_=-]{0,200}\d)(?=\d{0,200}[A-Za-z])[A-Za-z0-9+/_=-]{12,4000}+(?![.(\[\w]))"),
+     r"|(?!\[REDACTED)(?=[A-Za-z0-9+/_=-]{0,200}\d)(?=\d{0,200}[A-Za-z])[A-Za-z0-9+/_=-]{12,}+(?:(?![.(\[\w])|(?P<skip>)))"),
     # In files of settings a word is a password where a password stands.
     ("PASSWORD", ("assw", "ASSW", "assphrase", "pwd", "PWD", "ecret", "ECRET"),
      r"(?i)(?P<keep>(?:^|[\s,{;\"'.]|\\n|\\\"|\\t)(?:[A-Za-z][A-Za-z0-9]{0,30}[_.-]){0,6}(?:password|passwd|passphrase|pwd|secret)"
@@ -197,7 +202,7 @@ class Redactor:
         """Replace the known values in a text: those of the environment and of the user's settings."""
         if self._values is None:
             return text
-        return self._values.sub(lambda match: f"[REDACTED:{self._names[match.group()]}]", text)
+        return _replace(self._values, lambda match: f"[REDACTED:{self._names[match.group()]}]", text)
 
     def __call__(self, text: str, *, guess: bool = True, settings: bool = False) -> str:
         """Replace the secrets in a text.
@@ -211,8 +216,45 @@ class Redactor:
         left_out = (frozenset() if guess else _GUESSED) | (frozenset() if settings else _OF_SETTINGS)
         for name, words, pattern in _SHAPES:
             if name not in left_out and any(word in text for word in words):
-                text = _compiled(pattern).sub(partial(_mask, name), text)
+                text = _replace(_compiled(pattern), partial(_mask, name), text)
         return text
+
+
+PIECE = 100_000
+"""Characters that one call of ``re`` searches: it keeps the interpreter's lock, so that nothing else runs meanwhile."""
+OVERLAP = 20_000
+"""Characters at the end of a piece that the next one searches again, so that a secret up to this length is found."""
+
+MARGIN = 64
+"""A match that ends so near to the end of its piece may be longer, or none, by what follows."""
+
+
+def _replace(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], text: str) -> str:
+    """Return a text with all matches replaced, searched in pieces where it is long."""
+    if len(text) <= PIECE:
+        return pattern.sub(replace, text)
+    parts: list[str] = []
+    copied = 0
+    start = 0
+    while start < len(text):
+        end = min(start + PIECE, len(text))
+        is_last = end == len(text)
+        following = end if is_last else end - OVERLAP
+        for cut in pattern.finditer(text, start, end):
+            if cut.start() >= following and not is_last:
+                break
+            is_whole = is_last or cut.end() <= end - MARGIN
+            match = cut if is_whole else pattern.match(text, cut.start())
+            if match is None:
+                continue
+            parts += [text[copied : match.start()], replace(match)]
+            copied = match.end()
+            following = max(following, copied)
+            if not is_whole:
+                break
+        start = following
+    parts.append(text[copied:])
+    return "".join(parts)
 
 
 _KEY_END = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
@@ -220,6 +262,8 @@ _KEY_LINE = re.compile(r"[^\S\n]*(?:\d{1,6}\s?[|:]\s?)?[\"']?[A-Za-z0-9+/]{16,80
 _KEY_NUMBER = re.compile(r"(?:\A|\n|\\n)[^\S\n]*(?:\d{1,6}\s?[|:]\s?)?\Z")
 MAX_KEY = 20_000
 """Characters before the end of a private key that are looked at; the longest keys have 13,000."""
+MAX_KEY_LINE = 400
+"""Characters of one line of a key, with its number and what it is indented by."""
 
 
 def _without_headless_keys(text: str) -> str:
@@ -236,21 +280,29 @@ def _without_headless_keys(text: str) -> str:
         numbered = _KEY_NUMBER.search(text, max(floor, start - 20), start)
         at = numbered.start() if numbered else start
         while at > floor:
-            real, escaped = text.rfind("\n", floor, at), text.rfind("\\n", floor, at)
-            begin = max(real + 1 if real >= 0 else floor, escaped + 2 if escaped >= 0 else floor)
+            lowest = max(floor, at - MAX_KEY_LINE)
+            real = text.rfind("\n", lowest, at)
+            escaped = text.rfind("\\n", lowest, at)
+            begin = max(real + 1 if real >= 0 else lowest, escaped + 2 if escaped >= 0 else lowest)
             if not _KEY_LINE.fullmatch(text, begin, at):
                 break
             start = begin
             at = begin - (2 if begin >= 2 and escaped == begin - 2 else 1)
         if start < end.start():
             found.append((start, end.end()))
-    for start, stop in reversed(found):
-        text = f"{text[:start]}[REDACTED:PRIVATE_KEY]{text[stop:]}"
-    return text
+    parts: list[str] = []
+    copied = 0
+    for start, stop in found:
+        parts += [text[copied:start], "[REDACTED:PRIVATE_KEY]"]
+        copied = stop
+    parts.append(text[copied:])
+    return "".join(parts)
 
 
 def _mask(name: str, match: re.Match[str]) -> str:
     groups = match.groupdict()
+    if groups.get("skip") is not None:
+        return match.group()
     return f"{groups.get('keep') or ''}{groups.get('quote') or ''}[REDACTED:{name}]"
 
 

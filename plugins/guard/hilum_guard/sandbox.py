@@ -420,7 +420,7 @@ class Sandbox:
             # Nothing that a service does for hours needs to write there, and a folder that is read-only as a whole stays so
             # when the user's Git replaces a file in it.
             watched += [path for root in self.watch.roots if (path := self.watch.git_folder(root))]
-        held = [give() for give in self.held.values()]
+        held = [give() for give in list(self.held.values())]  # the event loop may add one meanwhile
         sockets: list[str] = []
         if enforced.by == "bubblewrap":  # the others open no Unix sockets at all
             readable = {os.path.realpath(os.path.expanduser(path)) for path in self.settings.readable}

@@ -1,5 +1,6 @@
 """What is remembered while commands run, and the look that the next session does for one that was killed."""
 
+import errno
 import json
 import os
 import signal
@@ -263,3 +264,16 @@ async def test_a_session_that_is_open_recovers_before_its_next_command(tmp_path:
     assert len(noted) == 1
     assert ".envrc" in noted[0].data["say"]
     assert (root / ".envrc.quarantined").exists()
+
+
+def test_a_file_system_without_locks_is_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried once, leaves no file, and says why."""
+
+    def lock(fd: int, *, exclusive: bool) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(marks, "lock", lock)
+    watch = Watch([str(root)], alive=lambda: False, mark=Mark(str(root)))
+    watch.begin()
+    assert "No locks available" in watch.unmarked
+    assert os.listdir(marks.folder_of(str(root))) == []

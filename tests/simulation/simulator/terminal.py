@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from hilum import events as ev
 from hilum.testing import plugin
 from hilum_cli.faces import Face
 from hilum_cli.headless import Headless
+from hilum_cli.run_options import RunOptions
 
 from simulator.invariants import Checker
 from simulator.storage import SimulatedStore
@@ -64,23 +64,14 @@ class Terminal:
     ) -> None:
         self._prompt = prompt
         self.face = RecordingFace()
-        options = Namespace(
-            plugins=[*plugins, plugin("store", provide_store=lambda: store)],
-            plugin=(),
-            kind="",
-            no_plugin=(),
-            settings=dict(settings),
+        options = RunOptions(
             workspace=workspace,
-            environ=environ,
-            record="",
-            resume=store.session,
-            model="",
             prompt=prompt,
-            piped=False,
-            accept=False,
-            mode=None,
+            resume=store.session,
             approve=approve,
-            state=None,
+            settings=dict(settings),
+            environ=environ,
+            plugins=[*plugins, plugin("store", provide_store=lambda: store)],
         )
         self._headless = Headless(options, self.face)
 

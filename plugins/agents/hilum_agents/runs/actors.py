@@ -38,6 +38,7 @@ class Actors:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._literal: Counter[str] = Counter()
+        self._spoken = trio.Event()
         self.joined: set[str] = set()
         self.definitions: dict[str, Definition] = {}
         self._locks: dict[str, tuple[IO[bytes], float]] = {}
@@ -54,6 +55,14 @@ class Actors:
             yield
         finally:
             self._literal -= Counter({text: 1})
+            if not self._literal:
+                self._spoken.set()
+                self._spoken = trio.Event()
+
+    async def wait_spoken(self) -> None:
+        """Wait until no prompt of ours is on its way."""
+        while self._literal:
+            await self._spoken.wait()
 
     def is_literal(self, text: str) -> bool:
         """Whether a prompt on its way is one of ours."""

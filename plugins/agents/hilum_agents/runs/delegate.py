@@ -143,6 +143,8 @@ async def _ended(agents: Runs, agent: Agent, call: Call, entry: Entry) -> None:
     except trio.Cancelled:
         scope = agent.scope
         if (scope is not None and scope.cancel_called) or trio.current_time() >= call.deadline:
+            if agents.scheduler.closed:
+                raise
             agents.scheduler.stop(entry)
             with trio.CancelScope(shield=True):
                 await entry.ended.wait()

@@ -304,6 +304,14 @@ class Runs:
         """Limit a run that begins to what its agent has not granted to others."""
         self.scheduler.owners.hold(agent)
 
+    async def fall_silent(self) -> None:
+        """Tell no agent of ends any more: the program is about to end, and a resumed session tells of them.
+
+        When this returns, the prompts that were on their way are queued.
+        """
+        self.scheduler.owners.silent = True
+        await self.scheduler.actors.wait_spoken()
+
     @hookimpl
     def provide_tools(self) -> Sequence[Tool]:
         """Give the tools by which agents start agents."""
@@ -321,6 +329,7 @@ async def live(session: Session) -> AsyncIterator[Runs]:
         try:
             yield Runs(session, settings, scheduler)
         finally:
-            scheduler.closed = True
+            # A call that waits for the end of its task was left behind, and would keep trio from ending.
+            scheduler.close()
             scheduler.actors.let_all_go()
             nursery.cancel_scope.cancel()

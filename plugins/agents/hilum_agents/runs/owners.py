@@ -44,6 +44,7 @@ class Owners:
         self._base: dict[str, Profile] = {}
         self._left: dict[str, Budget] = {}
         self.awake = False
+        self.silent = False
 
     # --- budgets ------------------------------------------------------------------------------------------------------
 
@@ -100,7 +101,7 @@ class Owners:
     def wake(self, name: str) -> None:
         """Tell an agent that has nothing to do of what it has started and has ended."""
         owner = self._session.agents.get(name) if name and self.awake and not self._actors.closing else None
-        if owner is None or owner.conversation.pending or not self._news(name):
+        if self.silent or owner is None or owner.conversation.pending or not self._news(name):
             return
         if (last := self._ledger.latest(name)) is None:
             self._nursery.start_soon(self._prompt, name)
@@ -127,7 +128,7 @@ class Owners:
 
     async def _prompt(self, name: str) -> None:
         agent = self._session.agents[name]
-        if agent.conversation.pending or not (text := self.tell_news(name)):
+        if self.silent or agent.conversation.pending or not (text := self.tell_news(name)):
             return  # it was told meanwhile, or will be
         try:
             with self._actors.literal(text):

@@ -226,6 +226,10 @@ class Scheduler:
                 break
             except FAULTS as error:
                 self._session.report(Fault("scheduler", "events", error))
+        self.close()
+
+    def close(self) -> None:
+        """Take nothing more in, and release who waits for an end: nobody would see it now."""
         self.closed = True
         for entry in list(self.ledger.open()):
             entry.ended.set()

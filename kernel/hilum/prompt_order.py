@@ -1,0 +1,39 @@
+"""Keeps prompts in the order in which they were given, though reading and searching one may take longer than the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import trio
+
+# The prompts that this task is in the middle of: a plugin that prompts while it reads a prompt must not wait for that one.
+_within: ContextVar[frozenset[trio.Event]] = ContextVar("prompts that are being read", default=frozenset())
+
+
+class PromptOrder:
+    """The prompts of one session that were given and are not queued yet."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, list[trio.Event]] = {}
+
+    @contextmanager
+    def turn(self, agent: str) -> Iterator[list[trio.Event]]:
+        """Take the next turn among the prompts that are given to an agent, until the block ends.
+
+        Yields:
+            An event for each earlier prompt, which is set once that is queued, answered or refused.
+        """
+        around = frozenset(each for each in _within.get() if not each.is_set())
+        turns = self._open.setdefault(agent, [])
+        earlier = [each for each in turns if each not in around]
+        own = trio.Event()
+        turns.append(own)
+        token = _within.set(around | {own})
+        try:
+            yield earlier
+        finally:
+            _within.reset(token)
+            turns.remove(own)
+            own.set()
