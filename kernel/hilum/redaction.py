@@ -18,7 +18,7 @@ from hilum_hooks import Table
 
 from hilum.errors import PluginError
 from hilum.events import Event, ModelAnswered, PluginFault, PromptQueued, RunStarted, SessionOpened
-from hilum.messages import Image, Text, Thinking, ToolCall, ToolResult
+from hilum.messages import AssistantMessage, Image, Text, Thinking, ToolCall, ToolResult
 
 HOOK = "redact_texts"
 PLACEHOLDER = re.compile(r"\[REDACTED:([^\]\s]{1,200})\]")
