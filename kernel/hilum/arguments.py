@@ -17,9 +17,9 @@ from hilum.messages import AssistantMessage, Text, Thinking, ToolCall, writable
 
 MAX_DEPTH = 100  # levels of lists and objects; JSON decoders give up near 1,000, and every face decodes
 MAX_LENGTH = 4_000_000  # characters; the longest answers of models are below 1,000,000
-MAX_ID_LENGTH = 200
 MAX_CALLS = 128  # calls of one answer that are carried out
-_PLAIN_ID = re.compile(r"[!-~]+")  # what every terminal and provider takes as it is
+# What every terminal shows as it is. Kimi writes `functions.NAME:0` and wants it back; gateways of stricter vendors encode it.
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 NO_TOOL = "There is no tool"
 CALL_TOOL = "call_tool"  # the tool through which deferred tools are called
 CUT_OFF = (
@@ -119,8 +119,8 @@ def safe_call(call: ToolCall) -> ToolCall:
 
 
 def safe_id(identity: str) -> str:
-    """Return the id of a call, empty where it holds anything but printable ASCII."""
-    return identity[:MAX_ID_LENGTH] if _PLAIN_ID.fullmatch(identity) else ""
+    """Return the id of a call, empty where it is longer or has other characters than ids have."""
+    return identity if _PLAIN_ID.fullmatch(identity) else ""
 
 
 def safe_answer(message: AssistantMessage) -> AssistantMessage:

@@ -20,9 +20,9 @@ def writable(text: str) -> str:
 
 NOTE_TAG = "hilum_note"
 # A tag of a note, opening or closing, in text that is none: only the program writes notes.
-_FORGED_NOTE = re.compile(rf"<(?=\s*/?\s*{NOTE_TAG}\b)", re.IGNORECASE)
+_FORGED_NOTE = re.compile(rf"<(?=\s*(?:/\s*)?{NOTE_TAG}\b)", re.IGNORECASE)
 
-_ESCAPED_NOTE = re.compile(rf"<\\(?=\s*/?\s*{NOTE_TAG}\b)", re.IGNORECASE)
+_ESCAPED_NOTE = re.compile(rf"<\\(?=\s*(?:/\s*)?{NOTE_TAG}\b)", re.IGNORECASE)
 
 
 def escape_notes(text: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -18,7 +18,7 @@ from hilum_hooks import Table
 
 from hilum.errors import PluginError
 from hilum.events import Event, ModelAnswered, PluginFault, PromptQueued, RunStarted, SessionOpened
-from hilum.messages import Image, Text, Thinking, ToolCall, ToolResult
+from hilum.messages import AssistantMessage, Image, Text, Thinking, ToolCall, ToolResult
 
 HOOK = "redact_texts"
 PLACEHOLDER = re.compile(r"\[REDACTED:([^\]\s]{1,200})\]")
@@ -179,6 +179,48 @@ class Redaction:
         event = PromptQueued(text=text)
         await self.prepare(event, by_model=by_model)
         return self.event(event, by_model=by_model)
+
+    def call_id(self, identity: str) -> str:
+        """Return the id of a call that a model is writing, empty where a secret is in it."""
+        if len(identity) < MIN_LENGTH or not self._hooks.implemented(HOOK):
+            return identity
+        known = self.known(("model", identity))
+        if known is None:
+            try:
+                self._keep(
+                    {}, "model", [identity], self._hooks.filter(HOOK, "texts", texts=(identity,), origin="model")
+                )
+            except PluginError:
+                return ""
+            known = self.known(("model", identity))
+        return identity if known == identity else ""
+
+    async def call_names(self, message: AssistantMessage, tools: Container[str]) -> AssistantMessage:
+        """Return an answer of a model whose calls have names and ids without secrets.
+
+        Both are identifiers in the log, and nothing in a log replaces those. A name that is no tool is free text of the
+        model, and so is an id.
+
+        Args:
+            message: The answer, as it came.
+            tools: Names of the tools that exist.
+        """
+        unknown = [call.name for call in message.calls if call.name not in tools]
+        identities = [call.id for call in message.calls if call.id]
+        if not unknown and not identities:
+            return message
+        asked = [*dict.fromkeys([*unknown, *identities])]
+        cleaned = dict(zip(asked, await self.texts(asked, "model"), strict=True))
+        parts: list[Text | Thinking | ToolCall] = []
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                name = part.name if part.name in tools else cleaned[part.name]
+                # An empty id is replaced by one of the kernel's own.
+                identity = part.id if cleaned.get(part.id) == part.id else ""
+                parts.append(msgspec.structs.replace(part, name=name, id=identity))
+            else:
+                parts.append(part)
+        return msgspec.structs.replace(message, parts=tuple(parts))
 
     async def _ask(self, found: dict[tuple[Origin, str], str], origin: Origin, texts: Iterable[str]) -> None:
         asked = tuple(texts)
@@ -358,12 +400,14 @@ def _walk_json(value: Any, lookup: Lookup) -> Any:
         return lookup(value, "arguments")
     if isinstance(value, dict):
         walked: dict[str, Any] = {}
+        # The last number that each name got: to count from one for every key would take quadratic time.
+        numbers: dict[str, int] = {}
         for key, inner in value.items():
-            name = cleaned = lookup(key, "arguments")
-            number = 1
+            cleaned = lookup(key, "arguments")
+            name = cleaned
             while name in walked:  # two secrets of one name
-                number += 1
-                name = f"{cleaned}-{number}"
+                numbers[cleaned] = numbers.get(cleaned, 1) + 1
+                name = f"{cleaned}-{numbers[cleaned]}"
             walked[name] = _walk_json(inner, lookup)
         return walked
     if isinstance(value, list):

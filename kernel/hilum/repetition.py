@@ -30,7 +30,7 @@ _NO_OUTCOME = frozenset({"E_INTERRUPTED", "E_STOPPED"})
 _WRONG_CALL = frozenset({"E_BAD_ARGS", "E_UNKNOWN_TOOL"})
 
 # How long something took says nothing about what came of it.
-_DURATION = re.compile(r"\d+(?:\.\d+)? ?(?:ms|s|sec|secs|seconds?)\b")
+_DURATION = re.compile(r"(?<!\d)\d++(?:\.\d++)? ?(?:ms|s|sec|secs|seconds?)\b")
 _AFTER = re.compile(r" after \d+(?:\.\d+)? s\b")
 
 Aim = tuple[str, str, str]

@@ -16,6 +16,7 @@ from hilum_hooks import is_failure
 from hilum.arguments import safe_answer, safe_id
 from hilum.errors import HilumError, ModelError, UsageError, unknown
 from hilum.events import ModelAnswered, ModelFailed, ModelStarted
+from hilum.late import PAIR
 from hilum.messages import AssistantMessage, ToolCall
 from hilum.models import (
     CallChunk,
@@ -179,7 +180,9 @@ async def attempt(agent: Agent) -> ModelFailed | None:
     usage = done.usage
     if usage.cost is None and model.info.price is not None:
         usage = msgspec.structs.replace(usage, cost=model.info.price.cost(usage))
-    message, seconds = _tidy(done.message, name), trio.current_time() - began
+    seconds = trio.current_time() - began
+    named = await agent.session.redaction.call_names(done.message, {*agent.session.tools, *PAIR})
+    message = _tidy(named, name)
     answered = ModelAnswered(message=message, usage=usage, first=first, seconds=seconds)
     await agent.session.redaction.prepare(answered)
     agent.emit(answered)
@@ -201,7 +204,7 @@ async def _listen(agent: Agent, model: Model, request: Request, seq: int) -> tup
             case ThinkingChunk(text):
                 session.delta(seq, agent, "thinking", text)
             case CallChunk(call_id, _, arguments):
-                session.delta(seq, agent, "arguments", arguments, safe_id(call_id))
+                session.delta(seq, agent, "arguments", arguments, session.redaction.call_id(safe_id(call_id)))
 
     options = session.options
     done = await read_answer(model, request, silence=options.silence, longest=options.answer_timeout, show=show)

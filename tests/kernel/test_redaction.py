@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 
 import msgspec
 import pytest
@@ -21,7 +22,7 @@ from hilum.events import (
     encode,
 )
 from hilum.messages import AssistantMessage, Layer, Text, Thinking, ToolCall
-from hilum.redaction import IN_THREAD, WITHHELD
+from hilum.redaction import IN_THREAD, WITHHELD, _walk_arguments
 from hilum.store import MemoryStore, SessionInfo
 from hilum.testing import open_bench, pause, plugin, say, use
 
@@ -354,3 +355,17 @@ async def test_agents_of_other_agents_get_no_secret_either(bench):
     assert SECRET not in stored(kit)
     assert SECRET.encode() not in kit.requests[0].body
     assert msgspec.json.encode(HIDDEN)[1:-1] in kit.requests[0].body
+
+
+def test_many_keys_that_become_the_same_take_linear_time():
+    """A secret in each of 20,000 keys: each gets a name of its own."""
+    arguments = json.dumps({f"{SECRET}{number}": number for number in range(20_000)})
+
+    def lookup(text, origin):
+        return HIDDEN if text.startswith(SECRET) else text
+
+    began = time.process_time()
+    cleaned = json.loads(_walk_arguments(arguments, lookup))
+    assert time.process_time() - began < 2
+    assert len(cleaned) == 20_000
+    assert list(cleaned)[:3] == [HIDDEN, f"{HIDDEN}-2", f"{HIDDEN}-3"]

@@ -201,7 +201,7 @@ def _is_code(rest: str, between: str) -> bool:
         return True
     if re.match(r"~?[A-Za-z]?\"\"\"|false\s*$|[a-z_]+:\s+[\"'\[:\d]", first) or re.search(r"\"\s+do$", first):
         return True  # attributes of Elixir
-    if re.search(r"\n\s*(?:async\s+)?defp?\s+\w", rest) and re.match(r"[\"~@]|false\b", first):
+    if re.search(r"\n[^\S\n]*(?:async\s+)?defp?\s+\w", rest) and re.match(r"[\"~@]|false\b", first):
         return True
     if re.match(r"(?:async\s+)?def\s+\w+\s*\(|class\s+\w+\s*[({:]", first):
         return True

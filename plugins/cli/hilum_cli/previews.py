@@ -26,7 +26,7 @@ MAX_BYTES = 2_000_000
 MAX_DIFF_LINES = 4_000
 """Lines above which two files are not compared, as that takes quadratic time."""
 
-_HOSTS = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^\s/?#@]*@)?[^\s/?#:\"'`]*[^\x00-\x7f][^\s/?#:\"'`]*", re.I)
+_HOSTS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://(?:[^\s/?#@]*@)?[^\s/?#:\"'`]*[^\x00-\x7f][^\s/?#:\"'`]*", re.I)
 
 
 def _guard() -> Any:

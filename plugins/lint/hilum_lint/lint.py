@@ -81,7 +81,7 @@ class Lint:
     async def gather_context(self, agent: Agent, request: ContextRequest) -> Sequence[Block] | None:
         """Give what slow checkers found since the last run, and the errors of files that the prompt names."""
         is_ours = self.settings.in_context and not self.told_by
-        names = re.findall(r"[\w./~-]*[\w-]\.\w{1,5}\b", request.text[:20_000]) if is_ours else []
+        names = re.findall(r"(?<![\w./~-])[\w./~-]*[\w-]\.\w{1,5}\b", request.text[:20_000]) if is_ours else []
         has_work = "looks" in vars(self) or names
         return await self.looks.context(agent, list(dict.fromkeys(names))[:NAMES]) if has_work else None
 

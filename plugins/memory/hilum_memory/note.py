@@ -105,7 +105,7 @@ def _results(messages: Sequence[Message]) -> str:
 
 
 def _tagged(tag: str, text: str) -> str:
-    inner = re.sub(r"<(?=\s*/?\s*(?:asked|request|summary|kept)\b)", r"<\\", text, flags=re.IGNORECASE)
+    inner = re.sub(r"<(?=\s*(?:/\s*)?(?:asked|request|summary|kept)\b)", r"<\\", text, flags=re.IGNORECASE)
     return f"<{tag}>\n{inner}\n</{tag}>"
 
 

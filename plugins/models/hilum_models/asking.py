@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 from hilum import AssistantMessage, Layer, Text, UserMessage
+from hilum.arguments import safe_answer
 from hilum.events import ModelUsed
 from hilum.models import Request, read_answer
 
@@ -46,12 +47,14 @@ async def ask(
         usage = msgspec.structs.replace(usage, cost=price.cost(usage))
     if not answer.model:
         answer = msgspec.structs.replace(answer, model=model.info.name)
+    # No tools are offered here, so that the name of a call is free text of the model, too.
+    logged = safe_answer(await session.redaction.call_names(answer, ()))
     agent.emit(
         ModelUsed(
             model=model.info.name,
             purpose=purpose,
             asked=instructions.partition("\n")[0],
-            message=answer,
+            message=logged,
             usage=usage,
             seconds=trio.current_time() - began,
         )

@@ -115,7 +115,7 @@ def expand(pattern: str, most: int = 200) -> list[str]:
     open_ones = [pattern]
     while open_ones and len(done) + len(open_ones) <= most:
         one = open_ones.pop()
-        match = re.search(r"\{([^{}]*,[^{}]*)\}", one)
+        match = re.search(r"\{([^{},]*,[^{}]*)\}", one)
         if match:
             open_ones += [
                 one[: match.start()] + choice.strip() + one[match.end() :] for choice in reversed(match[1].split(","))

@@ -135,7 +135,7 @@ class Rules:
     def _named(self, text: str, opened: list[str]) -> None:
         import re
 
-        words = re.findall(r"[\w./~\-]*[\w\-](?:\.\w{1,8}\b|/)", text[:20_000])[:MOST_WORDS]
+        words = re.findall(r"(?<![\w./~-])[\w./~-]*[\w-](?:\.\w{1,8}\b|/)", text[:20_000])[:MOST_WORDS]
         self._current.name(text)
         self._current.touch(self._inside([*opened, *words]))
 

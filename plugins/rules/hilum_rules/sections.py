@@ -70,7 +70,7 @@ def _patterns() -> tuple[tuple[RuleType, re.Pattern[str]], ...]:
 def _plain(title: str) -> str:
     """A title without what is only there to look at."""
     text = unicodedata.normalize("NFKC", title).casefold().replace("\u2019", "'")
-    text = re.sub(r"[*_`#~\[\]<>]|\([^)]*\)$", " ", text)
+    text = re.sub(r"[*_`#~\[\]<>]|\([^()]*\)$", " ", text)
     text = "".join(letter if unicodedata.category(letter) not in ("So", "Sk", "Cn", "Co") else " " for letter in text)
     text = " ".join(text.replace("\ufe0f", " ").split()).strip(" :-–—!.,")
     return _NUMBER.sub("", text, count=1)

@@ -35,7 +35,7 @@ def completed(sentence: str, title: str) -> Iterator[str]:
     plain = re.sub(r"[^\w\s'.`/-]", "", title.replace("\u2019", "'")).strip(" .:-")
     if _frames().fullmatch(plain):
         yield f"{plain}: {sentence}"
-    files = set(re.findall(r"[\w-]+\.(?:md|txt|json|ya?ml|toml)\b", plain))
+    files = set(re.findall(r"(?<![\w-])[\w-]+\.(?:md|txt|json|ya?ml|toml)\b", plain))
     if len(files) == 1:
         whole = _open().sub(lambda found: f"{found[1]} `{files.pop()}`", sentence, count=1)
         if whole != sentence:

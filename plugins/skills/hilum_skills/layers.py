@@ -58,7 +58,7 @@ def layers(catalog: Catalog, settings: SkillsSettings, *, usable: bool, limits: 
 
 def write(skill: Skill) -> str:
     """Write a skill's instructions; nothing in them can end the element."""
-    body = re.sub(r"<(?=\s*/?\s*skill\b)", r"<\\", skill.body[:MOST_BODY], flags=re.IGNORECASE)
+    body = re.sub(r"<(?=\s*(?:/\s*)?skill\b)", r"<\\", skill.body[:MOST_BODY], flags=re.IGNORECASE)
     cut = f'\n[Cut here; read on with resource="{skill.file.name}".]' if len(skill.body) > MOST_BODY else ""
     folder = _attribute(str(skill.folder))
     head = f'<skill name="{_attribute(skill.name)}" version="{skill.version}" folder="{folder}">'

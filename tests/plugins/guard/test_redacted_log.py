@@ -134,3 +134,40 @@ async def test_a_command_cannot_hide_from_the_user_as_a_secret(bench):
         await run.wait()
     written = [event for event in kit.session.journal._log.read(0, 1000) if isinstance(event, ApprovalAsked | RunEnded)]
     assert KEY not in str(written)
+
+
+@pytest.mark.parametrize("secret", [KEY, VALUE, "plain-value-9931"])
+async def test_a_secret_as_the_name_or_the_id_of_a_call_is_not_kept(tmp_path, secret):
+    """Both are free text of a model: a name that is no tool, and an id that it made up."""
+    name = f"{'x' * 90}{secret}" if secret == KEY else secret
+    answer = AssistantMessage(
+        (
+            ToolCall(secret, "write_file", json.dumps({"path": "a.txt", "content": "a"})),
+            ToolCall("b", name, "{}"),
+            ToolCall(f"{secret[:40]}{secret}", f"functions.{secret}", "{}"),
+        )
+    )
+    environ = {"ACME_API_KEY": VALUE, "MY_TOKEN": "plain-value-9931"}
+    async with open_bench(hilum_guard, hilum_files, hilum_store, folder=tmp_path, environ=environ) as kit:
+        kit.model.then(answer, "ok")
+        ended = await kit.run("go")
+        assert ended.state == "completed"
+        calls = kit.of(ModelAnswered)[0].message.calls
+        assert [result.call_id for result in kit.results] == [call.id for call in calls]
+        assert (kit.session.workspace.root / "a.txt").read_text() == "a"
+        assert [result.code for result in kit.results] == ["", "E_UNKNOWN_TOOL", "E_UNKNOWN_TOOL"]
+        assert secret not in str([request.messages for request in kit.requests])
+        assert all(len(call.name) <= 64 for call in calls)
+        assert len({call.id for call in calls}) == 3
+    assert files_with(tmp_path, secret, secret.replace("-", "_").replace(" ", "_")) == []
+
+
+@pytest.mark.parametrize("identity", ["call_Zk3bV0aYwTq8", "toolu_01A09q90qw90lq917835lq9", "functions.write_file:0"])
+async def test_ids_that_vendors_make_are_kept(bench, identity):
+    """Some vendors want their own back."""
+    kit = await bench(hilum_guard, hilum_files)
+    kit.model.then(
+        AssistantMessage((ToolCall(identity, "write_file", json.dumps({"path": "a", "content": "a"})),)), "ok"
+    )
+    await kit.run("go")
+    assert kit.results[0].call_id == identity

@@ -36,7 +36,7 @@ def read_model(written: object) -> tuple[str, str, str]:
 
 
 def _of(text: str) -> tuple[str, str]:
-    name = re.sub(r"\s*\((?:copilot|preview|latest)\)$", "", text, flags=re.IGNORECASE)
+    name = re.sub(r"(?<!\s)\s*\((?:copilot|preview|latest)\)$", "", text, flags=re.IGNORECASE)
     folded = name.casefold()
     if folded in _OWN:
         return "", ""

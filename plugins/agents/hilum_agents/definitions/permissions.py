@@ -26,7 +26,7 @@ _OTHER_RIGHTS = {"external_directory", "doom_loop"}
 
 def split_entry(entry: str) -> tuple[str, str | None]:
     """Split ``Bash(git:*)`` into the name and what stands in parentheses."""
-    match = re.fullmatch(r"([^()]+?)\s*\((.*)\)", entry.strip(), re.DOTALL)
+    match = re.fullmatch(r"([^()]+)\((.*)\)", entry.strip(), re.DOTALL)
     return (match[1].strip(), match[2].strip()) if match else (entry.strip(), None)
 
 

@@ -149,7 +149,7 @@ def read(text: str) -> tuple[Found, ...]:
         HilumError: It is not what was asked for.
     """
     text = text[:ANSWER]
-    fenced = re.fullmatch(r"(?s)\s*```(?:json)?\s*\n(.*?)\n?```\s*", text)
+    fenced = re.fullmatch(r"(?s)\s*```(?:json)?[^\S\n]*\n(.*?)\n?```\s*", text)
     try:
         return msgspec.json.decode(fenced[1] if fenced else text, type=_Answer).memories
     except (msgspec.DecodeError, UnicodeError) as error:

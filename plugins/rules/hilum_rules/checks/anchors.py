@@ -14,7 +14,7 @@ _MAC = frozenset(("Applications", "Library", "System", "Users", "Volumes", "priv
 
 def braces(text: str) -> list[str]:
     """Expand ``{a,b}``, the way shells do; at most 32 results."""
-    found = re.search(r"\{([^{}]*,[^{}]*)\}", text)
+    found = re.search(r"\{([^{},]*,[^{}]*)\}", text)
     if found is None:
         return [text]
     parts = [text[: found.start()] + part.strip() + text[found.end() :] for part in found[1].split(",")]

@@ -26,7 +26,7 @@ _TEXT = frozenset(
     "echo printf grep egrep fgrep rg ag ack sed gsed awk gawk cat tee jq yq gh glab perl tr cut sort diff".split()
 )
 _GIT_NET = frozenset("clone fetch pull push ls-remote submodule send-pack fetch-pack lfs remote".split())
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>`|;)]+", re.IGNORECASE)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>`|;)]+", re.IGNORECASE)
 _LOCAL = ("localhost", "localhost.localdomain", "ip6-localhost", "host.docker.internal")
 
 

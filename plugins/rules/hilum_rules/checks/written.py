@@ -99,7 +99,7 @@ def _split(text: str) -> list[str]:
 
 def _paths(does: frozenset[str]) -> Callable[[str, PurePosixPath], Ban]:
     def made(text: str, folder: PurePosixPath) -> Ban:
-        text, _, but = re.sub(r"\s+(?:except|but not)\s+", "\x01", text, count=1).partition("\x01")
+        text, _, but = re.sub(r"(?<!\s)\s+(?:except|but not)\s+", "\x01", text, count=1).partition("\x01")
         listed, excepted = _split(text), _split(but)
         wrong = [
             each
@@ -118,7 +118,7 @@ def _paths(does: frozenset[str]) -> Callable[[str, PurePosixPath], Ban]:
 
 
 def _command(text: str, folder: PurePosixPath) -> Ban:
-    commands = [part.strip().strip("`'\"").split() for part in re.split(r"\s*,\s*", text) if part.strip().strip("`'\"")]
+    commands = [part.strip().strip("`'\"").split() for part in text.split(",") if part.strip().strip("`'\"")]
     if not commands:
         raise Malformed("it names no command")
     patterns = tuple(dict.fromkeys(way for words in commands for way in anchors.spellings(tuple(words))))
@@ -159,7 +159,7 @@ def _host(text: str, folder: PurePosixPath) -> Ban:
 
 
 def _context(text: str, folder: PurePosixPath) -> Ban:
-    names, _, kinds = re.sub(r"\s+in\s+", "\x01", text, count=1).partition("\x01")
+    names, _, kinds = re.sub(r"(?<!\s)\s+in\s+", "\x01", text, count=1).partition("\x01")
     listed = tuple(_split(names))
     given = [kind.lower() for kind in _split(kinds)]
     wrong = [kind for kind in given if kind not in KINDS]
