@@ -77,7 +77,7 @@ class Journal:
         """
         from hilum_files.journal.undo import make_plan  # with the first undo
 
-        return make_plan(self.workspace, self.objects, self.ledger.select(scope, name))
+        return make_plan(self.workspace, self.objects, self.ledger, self.ledger.select(scope, name))
 
     def undo(self, scope: Scope, name: str = "", *, keep_going: bool = False) -> Plan:
         """Undo a call, turn or run, or an undo. Blocks. All of it or nothing; what is undone can be brought back.
@@ -100,6 +100,8 @@ class Journal:
             plan = self.plan(scope, name)
             if plan.conflicts and not keep_going:
                 raise stale(plan)
+            if not plan.steps and not plan.undoes:
+                return plan
             record = undone(plan, os.urandom(6).hex(), f"undo {scope} {name}".strip())
             self.emit(record.event(CHANGING))
             try:
