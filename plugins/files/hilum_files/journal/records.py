@@ -300,15 +300,17 @@ class Ledger:
             for change in record.changes:
                 if change.path in entries:
                     entries[change.path].append(_Entry(record.id, change))
-        return {path: _join(found, selected[path], self._cancelled(path, selected[path])) for path, found in entries.items()}
+        return {
+            path: _join(found, selected[path], self._cancelled(path, selected[path])) for path, found in entries.items()
+        }
 
-    def _cancelled(self, path: str, selected: set[str]) -> list[set[str]]:
-        """Return the undos that hold at a path, each together with what it undid there."""
-        groups = []
+    def _cancelled(self, path: str, selected: set[str]) -> dict[str, set[str]]:
+        """Return the undos that hold at a path, each with what it undid there."""
+        groups = {}
         for name, record in self.undos.items():
             targets = {target for target, paths in record.undoes.items() if path in paths}
             if targets and name not in selected and (name, path) not in self.undone:
-                groups.append({name} | targets)
+                groups[name] = targets
         return groups
 
     def is_last(self, path: str, records: Sequence[Record]) -> bool:
@@ -386,16 +388,18 @@ class _Entry(NamedTuple):
     change: Change
 
 
-def _join(entries: Sequence[_Entry], selected: set[str], cancelled: list[set[str]]) -> list[Change]:
+def _join(entries: Sequence[_Entry], selected: set[str], cancelled: dict[str, set[str]]) -> list[Change]:
     """Join the selected changes of one path where each begins with what the one before it left.
 
     Args:
         entries: All changes of the path, oldest first.
         selected: The records to join.
-        cancelled: Groups of records that together change nothing. They are passed over, each as a whole or not at all.
+        cancelled: Undos, each with what it undid: together these change nothing.
+            They are passed over, each as a whole or not at all.
     """
     there = {entry.record for entry in entries}
-    groups = [group & there for group in cancelled]
+    groups = [({name} | targets) & there for name, targets in cancelled.items()]
+    written = {record for name, targets in cancelled.items() if name in there for record in {name} | targets}
     while True:
         parts = _parts(entries, selected.union(*groups))
         whole = [group for group in groups if any(group <= {entry.record for entry in part} for part in parts)]
@@ -405,15 +409,12 @@ def _join(entries: Sequence[_Entry], selected: set[str], cancelled: list[set[str
     joined = []
     for part in parts:
         chosen = [index for index, entry in enumerate(part) if entry.record in selected]
-        if chosen:
-            # Groups before the first selected change and after the last one may be without their undo: it wrote nothing.
-            inner = part[chosen[0] : chosen[-1] + 1]
-            split = any(
-                group & {entry.record for entry in inner} and not group <= {entry.record for entry in inner}
-                for group in groups
-            )
-            used = part if split else inner
-            joined.append(Change(used[0].change.path, used[0].change.before, used[-1].change.after))
+        if not chosen:
+            continue
+        # At either end, what was undone by an undo that wrote nothing is no pair that changes nothing: leave it out.
+        kept = [index for index, entry in enumerate(part) if entry.record in selected | written]
+        used = part[kept[0] : kept[-1] + 1]
+        joined.append(Change(used[0].change.path, used[0].change.before, used[-1].change.after))
     return joined
 
 

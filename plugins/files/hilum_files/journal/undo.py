@@ -15,6 +15,7 @@ from hilum import HilumError, ToolError, Workspace, errors
 from hilum_files.journal.guard import KEEP_LIMIT
 from hilum_files.journal.objects import Objects
 from hilum_files.journal.records import Change, Ledger, Record, unspell
+from hilum_files.journal.sessions import Noted, SharedChanges
 from hilum_files.journal.tree import Node, node_at
 from hilum_files.places import replace
 from hilum_files.text import show
@@ -48,7 +49,9 @@ class Conflict(Exception):
     """A path cannot be put back."""
 
 
-def make_plan(workspace: Workspace, objects: Objects, ledger: Ledger, records: Sequence[Record]) -> Plan:
+def make_plan(
+    workspace: Workspace, objects: Objects, ledger: Ledger, records: Sequence[Record], shared: SharedChanges
+) -> Plan:
     """Plan to undo records. What is there now is kept first, so that the undo can be undone.
 
     Args:
@@ -56,6 +59,7 @@ def make_plan(workspace: Workspace, objects: Objects, ledger: Ledger, records: S
         objects: The contents.
         ledger: What the log says of the session.
         records: Oldest first, with the changes to undo.
+        shared: What other sessions changed.
 
     Raises:
         StoreError: What is there now cannot be kept.
@@ -76,9 +80,15 @@ def make_plan(workspace: Workspace, objects: Objects, ledger: Ledger, records: S
             continue
         try:
             now = _look(workspace, objects, unspell(path))
-            target, was_merged = _take_back(objects, now, composed[path], changes)
+            others = shared.of_others(path, [r.id for r in records if any(c.path == path for c in r.changes)])
+            _check_others(changes, others)
         except Conflict as conflict:
             conflicts[path] = str(conflict)
+            continue
+        try:
+            target, was_merged = _take_back(objects, now, composed[path], changes)
+        except Conflict as conflict:
+            conflicts[path] = f"{conflict}{_by_sessions(others)}"
             continue
         if was_merged:
             merged.append(path)
@@ -91,6 +101,26 @@ def make_plan(workspace: Workspace, objects: Objects, ledger: Ledger, records: S
     undoes = {r.id: tuple(c.path for c in r.changes if c.path in done) for r in records}
     unique = tuple(path for path in merged if not _is_folder(by_path[path]))
     return Plan(tuple(steps), unique, conflicts, tuple(left), {name: paths for name, paths in undoes.items() if paths})
+
+
+def _check_others(changes: Sequence[Change], others: Sequence[Noted]) -> None:
+    """Check that no other session claims one of the changes.
+
+    Raises:
+        Conflict: Another session left the same content: whose it is cannot be told.
+    """
+    contents = [change.after for change in changes]
+    claims = [noted for noted in others if noted.change.after in contents]
+    if claims:
+        raise Conflict(f"the same was changed{_by_sessions(claims)}")
+
+
+def _by_sessions(others: Sequence[Noted]) -> str:
+    """Return which other sessions changed something, as words; empty for none."""
+    names = list(dict.fromkeys(noted.session for noted in others))
+    if not names:
+        return ""
+    return f" by session{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def _take_back(
