@@ -46,7 +46,7 @@ async def work_and_undo(folder: Path, seed: int) -> tuple[int, int]:
         if before != states[0]:
             await changes.undo("undo")
             assert held(root) == before, f"seed {seed}: an undo was not undone"
-            await changes.undo("undo")
+            await changes.undo(scope)
             assert held(root) == states[0], f"seed {seed}: an undo was not done again"
     return steps, sum(states[i] != states[i + 1] for i in range(len(states) - 1))
 

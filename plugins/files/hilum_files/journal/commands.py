@@ -107,13 +107,15 @@ async def _with_journal(options: argparse.Namespace, action: Action) -> None:
             Workspace(unspell_folder(info.workspace), kernel.options.extra_roots),
             Objects(objects_folder()),
             _writer(log),
+            session,
         )
+        if log is not None:
+            journal.emit = _writer(log, journal)
         try:
             # Once more where it is ours now: somebody may have written to it since.
             journal.fold(await _events(kernel, session) if log else known)
             if log is not None:
                 await trio.to_thread.run_sync(journal.settle)
-                journal.fold(log.read(journal.ledger.last))
             await trio.to_thread.run_sync(action, options, journal)
         finally:
             journal.objects.close()
@@ -121,13 +123,16 @@ async def _with_journal(options: argparse.Namespace, action: Action) -> None:
                 await log.close()
 
 
-def _writer(log: Log | None) -> Callable[[events.PluginEvent], None]:
-    """Give what writes events, from a thread, to a log."""
+def _writer(log: Log | None, journal: Journal | None = None) -> Callable[[events.PluginEvent], None]:
+    """Return what writes events, from a thread, to a log, and lets a journal take them in."""
     import trio
 
     def write(event: events.PluginEvent) -> None:
         if log is not None:
-            trio.from_thread.run_sync(lambda: log.append([replace(event, seq=log.last + 1, at=time.time())]))
+            written = replace(event, seq=log.last + 1, at=time.time())
+            trio.from_thread.run_sync(lambda: log.append([written]))
+            if journal is not None:
+                journal.fold([written])
 
     return write
 

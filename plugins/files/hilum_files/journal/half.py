@@ -22,6 +22,7 @@ from hilum_files.journal.guard import Guarded, locked
 from hilum_files.journal.journal import Journal, objects_folder
 from hilum_files.journal.objects import DAY, Objects, hash_of
 from hilum_files.journal.records import CHANGED, CHANGING, COMMAND, SHOWN, Change, Record, Scope, spell, unspell
+from hilum_files.journal.sessions import SharedChanges, own_part
 from hilum_files.reading import FilesSettings
 from hilum_files.text import show
 
@@ -43,12 +44,14 @@ class Running(msgspec.Struct):
     Attributes:
         record: What is known of it.
         started: Whether it was let run.
+        began: When the tree was last looked at before it, Unix time in seconds.
         at_once: Whether it begins as soon as it is let: it starts no process, before which the tree could be looked at again.
     """
 
     record: Record
     started: bool = False
     at_once: bool = False
+    began: float = 0.0
 
 
 class Changes:
@@ -61,13 +64,14 @@ class Changes:
 
     def __init__(self, session: Session, objects: Objects) -> None:
         self._session, self._objects = session, objects
-        self._journal = Journal(session.workspace, objects, self._emit)
+        self._journal = Journal(session.workspace, objects, self._emit, session.id)
         self._settings = session.settings(FilesSettings)
         self._limits = trees.Limits(self._settings.snapshot_file_limit, self._settings.snapshot_limit)
         self._tree: trees.Tree | None = None
         self._running: dict[tuple[str, str], Running] = {}
         self._looked, self._launched, self._why = 0.0, False, ""
         self._saved = False
+        self._noted = 0  # number of the last change by any session that the last look at the tree came after
         self._hopeless = "" if self._settings.snapshots else "Snapshots are off (files.snapshots): it cannot be undone."
         self._order = trio.Lock()
 
@@ -172,7 +176,7 @@ class Changes:
                 agent=agent.name,
                 run=name,
             )
-            self._running[agent.name, call.id] = Running(record, at_once=tool.changes_files)
+            self._running[agent.name, call.id] = Running(record, at_once=tool.changes_files, began=time.time())
             self._session.emit(record.event(COMMAND))
 
     @hookimpl
@@ -224,7 +228,7 @@ class Changes:
 
     def _walk(self, alive: Callable[[], object] = lambda: None, save: bool = False) -> list[trees.Difference]:
         """Look at the tree in a thread; gives what differs from the last look."""
-        with self._journal.alone:
+        with self._journal.alone, locked(self._session.workspace.root):  # no other session is in the middle of a change
             root = str(self._session.workspace.root)
             own = trees.find_own(root)
             before = own.without(self._load() if self._tree is None else self._tree)
@@ -233,6 +237,7 @@ class Changes:
             if save and (found or not self._saved):
                 self._save(tree)
             self._tree, self._saved = tree, save or (self._saved and not found)
+            self._noted = self._journal.shared.last()
             return found
 
     async def _settle(self, running: Running) -> None:
@@ -243,14 +248,30 @@ class Changes:
         changes, why = list[Change](), running.record.unprotected
         if running.started and not why:
             try:
-                found = await trio.to_thread.run_sync(self._walk)
-                changes = [Change(spell(path), before, after) for path, before, after in found]
+                changes = await trio.to_thread.run_sync(self._find_own, running.began)
             except UNSEEN as error:
                 why = f"What it changed is not known: {error}."
         self._running.pop(key, None)
         others = tuple(other.record.call for other in self._running.values())
         record = msgspec.structs.replace(running.record, changes=tuple(changes), others=others, unprotected=why)
         self._session.emit(record.event(CHANGED))
+        await trio.to_thread.run_sync(self._journal.note, record, running.began)
+
+    def _find_own(self, began: float) -> list[Change]:
+        """Look at the tree in a thread; return what differs from the last look and is not by another session.
+
+        Args:
+            began: When the command began, Unix time in seconds.
+        """
+        noted = self._noted
+        changes: list[Change] = []
+        for path, before, after in self._walk():
+            found = Change(spell(path), before, after)
+            others = self._journal.shared.since(noted, found.path)
+            # Of two commands that overlap, either may have made the change: then both sessions name it. A command that ran
+            # wholly within this one, and a file tool, have made it themselves.
+            changes += own_part(found, [other for other in others if other.began >= began])
+        return changes
 
     async def follow(self) -> None:
         """Look after commands that were cancelled: their results were never checked."""
@@ -315,6 +336,7 @@ class Changes:
             why = command.unprotected or why
             record = msgspec.structs.replace(command, changes=tuple(changes), unprotected=why, cut_off=True)
             self._emit(record.event(CHANGED))
+            journal.note(record, command.at)
             changes = []
 
     def _apply(self, changes: tuple[Change, ...]) -> None:
@@ -393,6 +415,7 @@ class _Book:
     def end(self, name: str, changes: tuple[Change, ...]) -> None:
         self._record = msgspec.structs.replace(self._record, id=name, changes=changes)
         self._changes._emit(self._record.event(CHANGED))
+        self._changes._journal.note(self._record)
         if self._changes._running:
             self._changes._apply(changes)
 
@@ -456,6 +479,7 @@ async def _sweep(settings: FilesSettings) -> None:
             objects = Objects(folder)
             try:
                 objects.sweep(settings.keep_days, settings.keep_limit)
+                SharedChanges(objects, "", folder).sweep(settings.keep_days)
             finally:
                 objects.close()
             for tree in folder.glob("trees/*/*"):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from hilum import ToolError, Workspace, data_folder, errors, events
+from hilum import StoreError, ToolError, Workspace, data_folder, errors, events
 
 from hilum_files.journal.guard import happened, locked
 from hilum_files.journal.objects import Objects
 from hilum_files.journal.records import CHANGED, CHANGING, Ledger, Record, Scope, unspell
+from hilum_files.journal.sessions import SharedChanges
 from hilum_files.journal.tree import TEMPORARY, Node, Own, find_own_folders
 from hilum_files.text import show
 
@@ -35,17 +38,20 @@ class Journal:
         workspace: Where its files are.
         objects: The contents.
         emit: Writes an event.
+        session: Id of the session.
 
     Attributes:
+        shared: What this and other sessions changed.
         ledger: What the log says.
         alone: Held during a change, and during every look at the whole tree.
     """
 
-    def __init__(self, workspace: Workspace, objects: Objects, emit: Emit) -> None:
+    def __init__(self, workspace: Workspace, objects: Objects, emit: Emit, session: str) -> None:
         self.workspace, self.objects, self.emit = workspace, objects, emit
         own = Own(find_own_folders(os.path.realpath(workspace.root)), frozenset())
         self.ledger = Ledger(own.has)
         self.alone = threading.Lock()
+        self.shared = SharedChanges(objects, session, workspace.root)
 
     def fold(self, events: Sequence[events.AnyEvent]) -> None:
         """Take in events."""
@@ -67,7 +73,9 @@ class Journal:
         # A path that an undo need not change is put back all the same.
         undoes = {n: tuple(p for p in listed if p in paths or p not in stayed) for n, listed in record.undoes.items()}
         kept = {name: listed for name, listed in undoes.items() if listed and paths}
-        self.emit(msgspec.structs.replace(record, changes=changes, undoes=kept, cut_off=True).event(CHANGED))
+        ended = msgspec.structs.replace(record, changes=changes, undoes=kept, cut_off=True)
+        self.emit(ended.event(CHANGED))
+        self.note(ended)
 
     def plan(self, scope: Scope, name: str = "") -> Plan:
         """Plan an undo and do nothing. Blocks.
@@ -77,7 +85,7 @@ class Journal:
         """
         from hilum_files.journal.undo import make_plan  # with the first undo
 
-        return make_plan(self.workspace, self.objects, self.ledger.select(scope, name))
+        return make_plan(self.workspace, self.objects, self.ledger, self.ledger.select(scope, name), self.shared)
 
     def undo(self, scope: Scope, name: str = "", *, keep_going: bool = False) -> Plan:
         """Undo a call, turn or run, or an undo. Blocks. All of it or nothing; what is undone can be brought back.
@@ -100,6 +108,8 @@ class Journal:
             plan = self.plan(scope, name)
             if plan.conflicts and not keep_going:
                 raise stale(plan)
+            if not plan.steps and not plan.undoes:
+                return plan
             record = undone(plan, os.urandom(6).hex(), f"undo {scope} {name}".strip())
             self.emit(record.event(CHANGING))
             try:
@@ -108,7 +118,28 @@ class Journal:
                 self._settle(record, doubt=False)
                 raise
             self.emit(record.event(CHANGED))
+            self.note(record)
             return plan
+
+    def note(self, record: Record, began: float | None = None) -> None:
+        """Note for other sessions what a record changed, and what is undone by it. Blocks.
+
+        Args:
+            record: The record, which the ledger has or will get.
+            began: When its call began, Unix time in seconds; now without.
+        """
+        with suppress(
+            StoreError
+        ):  # the change is made and logged: without the note it may only be charged to another session
+            self.shared.note(record.id, record.changes, time.time() if began is None else began)
+            if record.undoes:
+                paths = {path for listed in record.undoes.values() for path in listed}
+                self.shared.mark(
+                    (name, change.path, (name, change.path) in self.ledger.undone)
+                    for name, other in self.ledger.records.items()
+                    for change in other.changes
+                    if change.path in paths
+                )
 
     def content(self, node: Node | None) -> bytes | None:
         """Give the content of a file or the target of a link; ``None`` if it is not kept."""

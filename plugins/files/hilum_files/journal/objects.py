@@ -27,7 +27,11 @@ _WORTH_PACKING = 512
 _BATCH = 500
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS objects (hash TEXT PRIMARY KEY, used REAL NOT NULL, size INTEGER NOT NULL, data BLOB NOT NULL)
-WITHOUT ROWID
+WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS changes (id INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, record TEXT NOT NULL,
+    path TEXT NOT NULL, began REAL NOT NULL, at REAL NOT NULL, before BLOB NOT NULL, after BLOB NOT NULL,
+    undone INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX IF NOT EXISTS changes_by_path ON changes (path, id)
 """
 
 
@@ -58,7 +62,7 @@ class Objects:
             packed = zlib.compress(data, 1) if len(data) > _WORTH_PACKING else data
             stored = _PACKED + packed if len(packed) < len(data) else _PLAIN + data
             rows.append((hash_of(data), now, len(stored), stored))
-        with self._using() as database:
+        with self.using() as database:
             # Looked up first: what is there already is the usual case, and must not cost a write.
             new = [row for row in rows if not self._fresh(database, row[0], now)]
             if new:
@@ -76,7 +80,7 @@ class Objects:
 
     def get(self, name: str) -> bytes | None:
         """Give a content, ``None`` if it is not kept (any more) or damaged."""
-        with self._using() as database:
+        with self.using() as database:
             row = database.execute("SELECT data FROM objects WHERE hash = ?", (name,)).fetchone()
         if row is None:
             return None
@@ -89,7 +93,7 @@ class Objects:
     def touch(self, names: Iterable[str]) -> set[str]:
         """Say which of these contents are kept, and note that they are in use."""
         wanted, found, now = list(set(names)), set[str](), time.time()
-        with self._using() as database, database:
+        with self.using() as database, database:
             for start in range(0, len(wanted), _BATCH):
                 batch = wanted[start : start + _BATCH]
                 marks = ",".join("?" * len(batch))
@@ -108,7 +112,7 @@ class Objects:
             days: Days after which a content is forgotten.
             most: Bytes to keep on disk.
         """
-        with self._using() as database, database:
+        with self.using() as database, database:
             gone = database.execute("DELETE FROM objects WHERE used < ?", (time.time() - days * DAY,)).rowcount
             size = database.execute("SELECT coalesce(sum(size), 0) FROM objects").fetchone()[0]
             if size > most:
@@ -120,7 +124,7 @@ class Objects:
                         break
                 gone += database.executemany("DELETE FROM objects WHERE hash = ?", old).rowcount
         if gone:
-            with self._using() as database:
+            with self.using() as database:
                 database.execute("PRAGMA incremental_vacuum").fetchall()
         return gone
 
@@ -132,7 +136,12 @@ class Objects:
                 self._open = None
 
     @contextmanager
-    def _using(self) -> Iterator[sqlite3.Connection]:
+    def using(self) -> Iterator[sqlite3.Connection]:
+        """Hold the database for one thread.
+
+        Raises:
+            StoreError: It cannot be used.
+        """
         import sqlite3  # 5 ms, with the first change
 
         with self._lock:
@@ -155,7 +164,7 @@ class Objects:
             database.execute("PRAGMA auto_vacuum = INCREMENTAL")
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = NORMAL")
-            database.execute(_SCHEMA)
+            database.executescript(_SCHEMA)
         except BaseException:
             database.close()
             raise

@@ -115,6 +115,7 @@ class Ledger:
         last: Sequence number of the last event that was folded.
         records: What was changed, oldest first; undos too.
         undone: What is undone now, as pairs of record and path.
+        undos: Every undo, also one that had nothing to write.
         open: Changes that were begun and whose end is not written.
         commands: Commands that were begun and whose changes were not looked for, by agent and call.
         seen: The hash of each file's content as each agent last saw it, by agent and spelled path.
@@ -131,6 +132,7 @@ class Ledger:
         self.last = 0
         self.records: dict[str, Record] = {}
         self.undone: set[tuple[str, str]] = set()
+        self.undos: dict[str, Record] = {}
         self.open: dict[str, Record] = {}
         self.commands: dict[tuple[str, str], Record] = {}
         self.seen: dict[str, dict[str, str]] = {}
@@ -228,8 +230,10 @@ class Ledger:
             self.records[record.id] = record
             if record.tool == "undo":
                 self.news.append(record)
+        if record.undoes:
+            self.undos[record.id] = record
         for name, paths in record.undoes.items():
-            self._put_back(name, paths)
+            self._mark_undone(name, set(paths))
         for change in record.changes:
             self.causes[change.path] = record.id
             if record.tool not in ("undo", "") and not record.what and change.after and change.after.kind == "file":
@@ -252,13 +256,73 @@ class Ledger:
         kept = tuple(c for c in record.changes if c.path in undone or not self._is_own(unspell(c.path)))
         return msgspec.structs.replace(record, changes=kept)
 
-    def _put_back(self, name: str, paths: Sequence[str]) -> None:
-        """Note that a record is undone at these paths; if it was an undo itself, what it had undone holds again."""
+    def _mark_undone(self, name: str, paths: set[str]) -> None:
+        """Note that a record is undone at these paths. If it was an undo itself, what it had undone holds again."""
         self.undone.update((name, path) for path in paths)
-        if (record := self.records.get(name)) is not None:
-            for inner, inner_paths in record.undoes.items():
-                for path in set(inner_paths) & set(paths):
-                    self.undone.discard((inner, path))
+        for inner, inner_paths in self._targets(name):
+            self._mark_holding(inner, inner_paths & paths)
+
+    def _mark_holding(self, name: str, paths: set[str]) -> None:
+        """Note that a record holds again at these paths. If it was an undo, what it had undone is undone again."""
+        self.undone.difference_update((name, path) for path in paths)
+        for inner, inner_paths in self._targets(name):
+            self._mark_undone(inner, inner_paths & paths)
+
+    def _targets(self, name: str) -> list[tuple[str, set[str]]]:
+        """Return the records that an undo took back, each with its paths; nothing for a record that is no undo."""
+        record = self.undos.get(name)
+        if record is None:
+            return []
+        return [(target, set(paths)) for target, paths in record.undoes.items()]
+
+    def _is_redo(self, record: Record) -> bool:
+        """Return whether a record brought back what an undo had taken: it took back an undo, not a change."""
+        return any(name in self.undos and not self._is_redo(self.undos[name]) for name in record.undoes)
+
+    def compose(self, records: Sequence[Record]) -> dict[str, list[Change]]:
+        """Join the selected changes of each path to as few as the log allows, oldest first.
+
+        What was undone between two changes leaves a gap: the later one begins with a content that holds no more. A change and
+        the undo of it together change nothing, so that both can be passed over where nothing else came between.
+
+        Args:
+            records: What is selected, oldest first.
+
+        Returns:
+            The joined changes by path.
+        """
+        selected: dict[str, set[str]] = {}
+        for record in records:
+            for change in record.changes:
+                selected.setdefault(change.path, set()).add(record.id)
+        entries: dict[str, list[_Entry]] = {path: [] for path in selected}
+        for record in self.records.values():
+            for change in record.changes:
+                if change.path in entries:
+                    entries[change.path].append(_Entry(record.id, change))
+        return {
+            path: _join(found, selected[path], self._cancelled(path, selected[path])) for path, found in entries.items()
+        }
+
+    def _cancelled(self, path: str, selected: set[str]) -> dict[str, set[str]]:
+        """Return the undos that hold at a path, each with what it undid there."""
+        groups = {}
+        for name, record in self.undos.items():
+            targets = {target for target, paths in record.undoes.items() if path in paths}
+            if targets and name not in selected and (name, path) not in self.undone:
+                groups[name] = targets
+        return groups
+
+    def is_last(self, path: str, records: Sequence[Record]) -> bool:
+        """Return whether no change that holds came at this path after the selected ones."""
+        selected = {record.id for record in records}
+        for record in reversed(self.records.values()):
+            if any(change.path == path for change in record.changes):
+                if record.id in selected:
+                    return True
+                if record.tool != "undo" and (record.id, path) not in self.undone:
+                    return False
+        return True
 
     def left(self, record: Record) -> tuple[Change, ...]:
         """The changes of a record that are not undone."""
@@ -278,6 +342,8 @@ class Ledger:
             UsageError: There is none, or the name fits several.
         """
         there = [r for r in self.records.values() if (r.tool == "undo") == (scope == "undo") and self.left(r)]
+        if scope == "undo":  # what a redo brought back is undone as the call, turn or run that it is
+            there = [record for record in there if not self._is_redo(record)]
         if scope == "session":
             chosen = there
         elif scope == "undo":
@@ -313,6 +379,58 @@ class Ledger:
             wanted = (exact or places)[-1].key(scope)
         pairs = zip(there, lineages, strict=True)
         return [record for record, lineage in pairs if any(place.key(scope) == wanted for place in lineage)]
+
+
+class _Entry(NamedTuple):
+    """One change of a path, and the record that it is in."""
+
+    record: str
+    change: Change
+
+
+def _join(entries: Sequence[_Entry], selected: set[str], cancelled: dict[str, set[str]]) -> list[Change]:
+    """Join the selected changes of one path where each begins with what the one before it left.
+
+    Args:
+        entries: All changes of the path, oldest first.
+        selected: The records to join.
+        cancelled: Undos, each with what it undid: together these change nothing.
+            They are passed over, each as a whole or not at all.
+    """
+    there = {entry.record for entry in entries}
+    groups = [({name} | targets) & there for name, targets in cancelled.items()]
+    written = {record for name, targets in cancelled.items() if name in there for record in {name} | targets}
+    while True:
+        parts = _parts(entries, selected.union(*groups))
+        whole = [group for group in groups if any(group <= {entry.record for entry in part} for part in parts)]
+        if len(whole) == len(groups):
+            break
+        groups = whole
+    joined = []
+    for part in parts:
+        chosen = [index for index, entry in enumerate(part) if entry.record in selected]
+        if not chosen:
+            continue
+        # At either end, what was undone by an undo that wrote nothing is no pair that changes nothing: leave it out.
+        kept = [index for index, entry in enumerate(part) if entry.record in selected | written]
+        used = part[kept[0] : kept[-1] + 1]
+        joined.append(Change(used[0].change.path, used[0].change.before, used[-1].change.after))
+    return joined
+
+
+def _parts(entries: Sequence[_Entry], members: set[str]) -> list[list[_Entry]]:
+    """Split the changes of a path into parts of members, each beginning with what the one before it left."""
+    parts: list[list[_Entry]] = []
+    previous: Change | None = None
+    for entry in entries:
+        if entry.record not in members:
+            previous = None
+            continue
+        if previous is None or previous.after != entry.change.before:
+            parts.append([])
+        parts[-1].append(entry)
+        previous = entry.change
+    return parts
 
 
 class _Start(msgspec.Struct, frozen=True):

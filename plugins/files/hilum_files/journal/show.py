@@ -9,7 +9,7 @@ import msgspec
 from hilum import ToolError
 
 from hilum_files.journal.journal import Journal
-from hilum_files.journal.records import Change, Record, unspell
+from hilum_files.journal.records import Change, Ledger, Record, unspell
 from hilum_files.journal.tree import Node
 from hilum_files.text import decode, show, unified_diff
 
@@ -39,14 +39,13 @@ class Shown(msgspec.Struct, frozen=True):
     agents: tuple[str, ...] = ()
 
 
-def composed(records: Sequence[Record]) -> list[Change]:
-    """Join changes, oldest first: for each path what was there before the first and after the last."""
-    found: dict[str, Change] = {}
-    for record in records:
-        for change in record.changes:
-            first = found.get(change.path, change)
-            found[change.path] = Change(change.path, first.before, change.after)
-    return [change for _, change in sorted(found.items()) if change.before != change.after]
+def composed(ledger: Ledger, records: Sequence[Record]) -> list[Change]:
+    """Join changes: for each path what was there before the first and after the last, without what is undone between."""
+    found = []
+    for path, changes in sorted(ledger.compose(records).items()):
+        if any(change.before != change.after for change in changes):
+            found.append(Change(path, changes[0].before, changes[-1].after))
+    return [change for change in found if change.before != change.after]
 
 
 def shown(journal: Journal, records: Sequence[Record]) -> list[Shown]:
@@ -55,7 +54,7 @@ def shown(journal: Journal, records: Sequence[Record]) -> list[Shown]:
     for record in records:
         for change in record.changes:
             agents.setdefault(change.path, {})[record.agent] = None
-    found = [(show_change(journal, change), agents[change.path]) for change in composed(records)]
+    found = [(show_change(journal, change), agents[change.path]) for change in composed(journal.ledger, records)]
     return [msgspec.structs.replace(each, agents=tuple(names)) for each, names in found]
 
 

@@ -14,7 +14,8 @@ from hilum import HilumError, ToolError, Workspace, errors
 
 from hilum_files.journal.guard import KEEP_LIMIT
 from hilum_files.journal.objects import Objects
-from hilum_files.journal.records import Change, Record, unspell
+from hilum_files.journal.records import Change, Ledger, Record, unspell
+from hilum_files.journal.sessions import Noted, SharedChanges
 from hilum_files.journal.tree import Node, node_at
 from hilum_files.places import replace
 from hilum_files.text import show
@@ -48,44 +49,117 @@ class Conflict(Exception):
     """A path cannot be put back."""
 
 
-def make_plan(workspace: Workspace, objects: Objects, records: Sequence[Record]) -> Plan:
+def make_plan(
+    workspace: Workspace, objects: Objects, ledger: Ledger, records: Sequence[Record], shared: SharedChanges
+) -> Plan:
     """Plan to undo records. What is there now is kept first, so that the undo can be undone.
 
     Args:
         workspace: Where.
         objects: The contents.
+        ledger: What the log says of the session.
         records: Oldest first, with the changes to undo.
+        shared: What other sessions changed.
 
     Raises:
         StoreError: What is there now cannot be kept.
     """
     by_path: dict[str, list[Change]] = {}
-    for record in reversed(records):
+    for record in records:
         for change in record.changes:
             by_path.setdefault(change.path, []).append(change)
-    steps, merged, conflicts, left = [], [], {}, []
+    composed = ledger.compose(records)
+    steps: list[Change] = []
+    merged: list[str] = []
+    conflicts: dict[str, str] = {}
+    left: list[str] = []
+    unchanged: set[str] = set()
     for path, changes in sorted(by_path.items()):
         if any(node is not None and node.kind == "skipped" for c in changes for node in (c.before, c.after)):
             left.append(path)
             continue
         try:
-            if any(node is not None and not node.kept for c in changes for node in (c.before, c.after)):
-                raise Conflict("its content was not kept: it was too large or could not be read")
-            now = target = _look(workspace, objects, unspell(path))
-            for change in changes:
-                if target not in (change.after, change.before):
-                    merged.append(path)
-                target = _without(objects, target, change)
-            if target is not None and target.hash and objects.get(target.hash) is None:
-                raise Conflict("its content is not kept any more")
-            if target != now:
-                steps.append(Change(path, now, target))
+            now = _look(workspace, objects, unspell(path))
+            others = shared.of_others(path, [r.id for r in records if any(c.path == path for c in r.changes)])
+            _check_others(changes, others)
         except Conflict as conflict:
             conflicts[path] = str(conflict)
-    done = by_path.keys() - conflicts.keys()
+            continue
+        try:
+            target, was_merged = _take_back(objects, now, composed[path], changes)
+        except Conflict as conflict:
+            conflicts[path] = f"{conflict}{_by_sessions(others)}"
+            continue
+        if was_merged:
+            merged.append(path)
+        if target != now:
+            steps.append(Change(path, now, target))
+        elif not ledger.is_last(path, records):
+            # Later changes took it back already. It stays a link in the chain of changes, so that these can be undone.
+            unchanged.add(path)
+    done = by_path.keys() - conflicts.keys() - unchanged
     undoes = {r.id: tuple(c.path for c in r.changes if c.path in done) for r in records}
-    unique = tuple(path for path in dict.fromkeys(merged) if path not in conflicts and not _is_folder(by_path[path]))
+    unique = tuple(path for path in merged if not _is_folder(by_path[path]))
     return Plan(tuple(steps), unique, conflicts, tuple(left), {name: paths for name, paths in undoes.items() if paths})
+
+
+def _check_others(changes: Sequence[Change], others: Sequence[Noted]) -> None:
+    """Check that no other session claims one of the changes.
+
+    Raises:
+        Conflict: Another session left the same content: whose it is cannot be told.
+    """
+    contents = [change.after for change in changes]
+    claims = [noted for noted in others if noted.change.after in contents]
+    if claims:
+        raise Conflict(f"the same was changed{_by_sessions(claims)}")
+
+
+def _by_sessions(others: Sequence[Noted]) -> str:
+    """Return which other sessions changed something, as words; empty for none."""
+    names = list(dict.fromkeys(noted.session for noted in others))
+    if not names:
+        return ""
+    return f" by session{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def _take_back(
+    objects: Objects, now: Node | None, composed: Sequence[Change], changes: Sequence[Change]
+) -> tuple[Node | None, bool]:
+    """Return what is at a path without its changes, and whether that was merged with changes by others.
+
+    Args:
+        objects: The contents.
+        now: What is there.
+        composed: The changes, joined where the log allows it.
+        changes: The same changes one by one, for where the joined ones cannot be taken back.
+
+    Raises:
+        Conflict: It cannot be put back.
+    """
+    try:
+        return _take_back_each(objects, now, composed)
+    except Conflict as conflict:
+        try:
+            return _take_back_each(objects, now, changes)
+        except Conflict:
+            raise conflict from None
+
+
+def _take_back_each(objects: Objects, now: Node | None, changes: Sequence[Change]) -> tuple[Node | None, bool]:
+    target = now
+    merged = False
+    for change in reversed(changes):
+        if any(node is not None and not node.kept for node in (change.before, change.after)):
+            raise Conflict("its content was not kept: it was too large or could not be read")
+        if change.before == change.after:
+            continue
+        if target not in (change.after, change.before):
+            merged = True
+        target = _without(objects, target, change)
+    if target is not None and target.hash and objects.get(target.hash) is None:
+        raise Conflict("its content is not kept any more")
+    return target, merged
 
 
 def _is_folder(changes: Iterable[Change]) -> bool:

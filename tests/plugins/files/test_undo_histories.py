@@ -1,0 +1,175 @@
+"""Undo and redo in any order: what the records say is what the files hold."""
+
+import random
+
+import hilum_files
+import hilum_shell
+import pytest
+from hilum import UsageError
+from hilum.testing import Bench, open_bench, say, use
+
+
+def changes_of(bench: Bench) -> hilum_files.Changes:
+    return bench.session.half(hilum_files.Changes)
+
+
+def edit(old: str, new: str, path: str = "f.txt"):
+    return use("edit_file", path=path, old_string=old, new_string=new)
+
+
+async def test_a_run_can_be_undone_after_an_undo_that_wrote_nothing() -> None:
+    """The third edit took the second one back; to undo the second one changes no file and must not break the run."""
+    async with open_bench(hilum_files, files={"f.txt": "x\na\ny\n"}) as bench:
+        file, changes = bench.workspace / "f.txt", changes_of(bench)
+        bench.model.next(
+            use("read_file", path="f.txt"), edit("a\n", "B\n"), edit("B\n", "C\n"), edit("C\n", "B\n"), say("Done.")
+        )
+        await bench.run("Work.")
+        second = changes.records()[1].call
+        plan = await changes.undo("call", second)
+        assert not plan.steps
+        assert len(changes.records()) == 3, "nothing was undone, so that nothing counts as undone"
+        (shown,) = await changes.diff()
+        assert (shown.added, shown.removed) == (1, 1)
+        await changes.undo()
+        assert file.read_text() == "x\na\ny\n"
+        await changes.undo("undo")
+        assert file.read_text() == "x\nB\ny\n"
+
+
+async def test_a_run_can_be_undone_after_one_of_its_calls_was_merged_away() -> None:
+    """A part of the second edit was taken back by the third; its other part is undone alone, then the whole run."""
+    start = "a\n1\n2\n3\n4\np\n"
+    async with open_bench(hilum_files, files={"f.txt": start}) as bench:
+        file, changes = bench.workspace / "f.txt", changes_of(bench)
+        bench.model.next(
+            use("read_file", path="f.txt"),
+            edit("a\n", "B\n"),
+            edit("B\n1\n2\n3\n4\np\n", "C\n1\n2\n3\n4\nq\n"),
+            edit("C\n", "B\n"),
+            say("Done."),
+        )
+        await bench.run("Work.")
+        await changes.undo("call", changes.records()[1].call)
+        assert file.read_text() == "B\n1\n2\n3\n4\np\n"
+        (shown,) = await changes.diff()
+        assert (shown.added, shown.removed) == (1, 1), "the call that is undone is not shown"
+        await changes.undo()
+        assert file.read_text() == start
+
+
+@pytest.mark.parametrize("depth", [2, 3, 5])
+async def test_as_many_redos_as_undos_bring_everything_back(depth: int) -> None:
+    """Each redo takes back the last undo that still holds, at any depth, and again."""
+    async with open_bench(hilum_files, files={"f.txt": "0\n"}) as bench:
+        file, changes = bench.workspace / "f.txt", changes_of(bench)
+        for number in range(depth):
+            bench.model.next(use("read_file", path="f.txt"), edit(f"{number}\n", f"{number + 1}\n"), say("Done."))
+            await bench.run("Work.")
+        for _ in range(3):
+            for number in reversed(range(depth)):
+                await changes.undo()
+                assert file.read_text() == f"{number}\n"
+                assert len(changes.records()) == number
+            for number in range(depth):
+                await changes.undo("undo")
+                assert file.read_text() == f"{number + 1}\n"
+                assert len(changes.records()) == number + 1
+            with pytest.raises(UsageError, match="no undo"):
+                await changes.undo("undo")
+
+
+LINES = 8
+
+
+def text_of(lines: list[str]) -> str:
+    """Write lines far enough from each other to be merged."""
+    return "".join(f"{line}\n-\n-\n-\n" for line in lines)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_random_histories_agree_with_a_model(seed: int) -> None:
+    """Each call changes a line of its own; the model is the set of calls that hold.
+
+    Calls and runs are undone in any order and redone from the last undo backwards.
+    """
+    dice = random.Random(seed)
+    start = [f"line {number}" for number in range(LINES)]
+    async with open_bench(hilum_files, hilum_shell, files={"f.txt": text_of(start)}) as bench:
+        file, changes = bench.workspace / "f.txt", changes_of(bench)
+        calls: dict[str, int] = {}
+        runs: dict[str, list[str]] = {}
+        holding: set[str] = set()
+        undos: list[set[str]] = []
+
+        def expected() -> str:
+            return text_of([f"{start[n]}{'!' if n in {calls[c] for c in holding} else ''}" for n in range(LINES)])
+
+        free = list(range(LINES))
+        dice.shuffle(free)
+        for _ in range(30):
+            action = dice.random()
+            if action < 0.35 and free:
+                numbers = [free.pop() for _ in range(min(len(free), dice.randrange(1, 4)))]
+                answers = [use("read_file", path="f.txt")]
+                for number in numbers:
+                    if dice.random() < 0.7:
+                        answers.append(edit(f"line {number}\n", f"line {number}!\n"))
+                    else:
+                        command = f"sed -i 's/^line {number}$/line {number}!/' f.txt"
+                        answers += [use("run_terminal_cmd", command=command), use("read_file", path="f.txt")]
+                bench.model.next(*answers, say("Done."))
+                known = set(calls)
+                await bench.run("Work.")
+                made = [record for record in changes.records() if record.call not in known]
+                calls |= {record.call: number for record, number in zip(made, numbers, strict=True)}
+                runs[made[0].run] = [record.call for record in made]
+                holding |= {record.call for record in made}
+            elif action < 0.55 and holding:
+                name = dice.choice(sorted(holding))
+                await changes.undo("call", name)
+                holding.discard(name)
+                undos.append({name})
+            elif action < 0.7 and holding:
+                run = dice.choice(sorted(run for run, names in runs.items() if holding & set(names)))
+                await changes.undo("run", run)
+                undos.append(holding & set(runs[run]))
+                holding -= undos[-1]
+            elif undos:
+                await changes.undo("undo")
+                holding |= undos.pop()
+            assert file.read_text() == expected()
+            assert {record.call for record in changes.records()} == holding
+        while changes.records():
+            await changes.undo(dice.choice(["call", "run", "turn"]))
+        assert file.read_text() == text_of(start)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_overlapping_edits_are_undone_as_a_whole(seed: int) -> None:
+    """Edits of the same lines, back and forth; of each run some calls are undone. To undo all gives the first content."""
+    dice = random.Random(seed)
+    start = text_of(["a", "b"])
+    async with open_bench(hilum_files, files={"f.txt": start}) as bench:
+        file, changes = bench.workspace / "f.txt", changes_of(bench)
+        for _ in range(4):
+            contents = [text_of([dice.choice("aAxy"), dice.choice("bBxy")]) for _ in range(dice.randrange(1, 5))]
+            bench.model.next(
+                use("read_file", path="f.txt"),
+                *(use("write_file", path="f.txt", content=content) for content in contents),
+                say("Done."),
+            )
+            ended = await bench.run("Work.")
+            for _ in range(dice.randrange(4)):
+                of_run = [record.call for record in changes.records() if record.run == ended.run]
+                if of_run:
+                    await changes.undo("call", dice.choice(of_run), keep_going=True)
+        last = file.read_text()
+        undone = 0
+        while changes.records():
+            plan = await changes.undo("run")
+            undone += bool(plan.steps)
+        assert file.read_text() == start
+        for _ in range(undone):
+            await changes.undo("undo")
+        assert file.read_text() == last
