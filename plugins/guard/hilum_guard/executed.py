@@ -46,7 +46,10 @@ TABLE = (
     # Managers of Git hooks.
     Executed(".husky", "git", "at a commit, where core.hooksPath names it", folder=True),
     Executed(".githooks", "git", "at a commit, where core.hooksPath names it", folder=True),
-    *(Executed(f".huskyrc{ending}", "husky", "at a commit") for ending in ("", ".js", ".cjs", ".json", ".yaml", ".yml")),
+    *(
+        Executed(f".huskyrc{ending}", "husky", "at a commit")
+        for ending in ("", ".js", ".cjs", ".json", ".yaml", ".yml")
+    ),
     Executed("husky.config.js", "husky", "at a commit"),
     Executed(".pre-commit-config.yaml", "pre-commit", "at a commit"),
     Executed(".pre-commit-config.yml", "prek", "at a commit"),

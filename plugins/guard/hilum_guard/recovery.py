@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hilum_guard import marks
 from hilum_guard.names import printable
-from hilum_guard.watching import Watch
+from hilum_guard.watching import MAX_FOLDERS, Watch
 
 _ADVICE = "Look at Git's configuration and hooks, and at the settings of editors, before you use this folder."
 
@@ -54,4 +54,6 @@ def _look(folder: Path, name: str) -> list[str]:
         watch = Watch(remembered.roots)
         watch.resume(remembered)
         said += watch.check(everywhere=True)
+        if watch.truncated:
+            said.append(f"More than {MAX_FOLDERS} folders are here; those deepest were not all looked at. {_ADVICE}")
     return said

@@ -33,7 +33,9 @@ MAX_GIT_FOLDERS = 20_000
 _GITLINK = b"\x00\x00\xe0\x00"  # mode 160000, of a nested repository, as the index writes it
 _HASHES = (20, 32)  # bytes of SHA-1 and SHA-256
 _EXTENDED = 0x40  # in the first byte of an entry's flags: there are two bytes more
-_PARTS = ("HEAD", "objects", "refs", "config", "commondir")
+HEADS = frozenset({"HEAD", "commondir", "config.worktree"})
+"""Files without which a Git folder is none, or has no configuration of its own. Other files are hardly called so."""
+_PARTS = HEADS | {"objects", "refs", "config", "hooks"}
 # What Git reads in a Git folder. Other names in it are of its working trees, where they are kept in there.
 _METADATA = frozenset(
     """HEAD config config.worktree commondir gitdir hooks objects refs packed-refs info logs modules worktrees index shallow
@@ -229,7 +231,9 @@ def completed(path: str) -> str:
     while name:
         if name in _METADATA:
             found = {each for each in _PARTS if os.path.lexists(f"{folder}/{each}")} | {name}
-            if is_repository(found) or {"config", "objects", "refs"} <= found:
+            is_common = {"config", "objects", "refs"} <= found
+            # The first of the other parts is asked for as well: which tool or command writes the last one, nobody knows.
+            if is_repository(found) or is_common or (found & HEADS and len(found & _PARTS) > 1):
                 return folder
         folder, name = os.path.split(folder)
     return ""

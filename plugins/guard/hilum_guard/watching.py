@@ -464,7 +464,8 @@ class Watch:
                 continue  # it is gone, or a link has taken the place of its folder: the next look tells
             except (OSError, ValueError) as error:
                 path = self._shown(entries[0].path)
-                text = f"{path} could not be made inert ({printable(str(error))}). Do not use this folder; remove {path} yourself."
+                why = printable(str(error))
+                text = f"{path} could not be made inert ({why}). Do not use this folder; remove {path} yourself."
                 said += [] if entries[0] in self._failed else [text]
                 self._failed |= dict.fromkeys(entries, text)
         return said
@@ -568,7 +569,7 @@ def _list(path: str, stamp: _Stamp, *, only_git: bool = False) -> _Folder:
                     names.append(name)
                     continue
                 row = find_name(original(name) if name.endswith(QUARANTINED) else name)
-                if (row or name in PARENTS) and not (only_git or name.endswith(QUARANTINED)):
+                if (row or name.lower() in PARENTS) and not (only_git or name.endswith(QUARANTINED)):
                     names.append(name)
                 if not entry.is_dir(follow_symlinks=False):
                     continue

@@ -94,7 +94,13 @@ async def test_a_file_that_completes_a_git_folder_is_asked_for(
     files: dict[str, str], path: str, command: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_bench(
-        hilum_guard, hilum_files, hilum_shell, files=files, approve="auto", kind="headless", settings={"guard.sandbox": "off"}
+        hilum_guard,
+        hilum_files,
+        hilum_shell,
+        files=files,
+        approve="auto",
+        kind="headless",
+        settings={"guard.sandbox": "off"},
     ) as kit:
         if command:
             result = await kit.call("run_terminal_cmd", command=f"echo x > {path}")
