@@ -406,7 +406,11 @@ def _links_out(folder: str) -> Iterator[Entry]:
                 links = [entry.path for entry in found if entry.is_symlink()]
         except OSError:
             continue
+        # In these two the model may choose names that Git writes to; elsewhere Git writes to none that was made inert.
+        is_chosen = f"{parent}/".startswith((f"{folder}/refs/", f"{folder}/logs/"))
         for path in links:
+            if path.endswith(QUARANTINED) and not is_chosen:
+                continue
             if not os.path.realpath(path).startswith(f"{inside}/"):
                 yield Entry("link", path, os.readlink(path))
 

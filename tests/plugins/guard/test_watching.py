@@ -425,3 +425,16 @@ def test_names_that_are_no_text_are_told_as_text(root: Path) -> None:
     said.encode()
     assert "sub\\xff\\x0a\\x1b/.vscode was written" in said
     assert "/out\\xff" in said
+
+
+@pytest.mark.parametrize("name", ["COMMIT_EDITMSG", "rebase-merge/done", "rr-cache/x/postimage", "info/exclude"])
+def test_a_link_out_of_a_git_folder_is_made_inert_once(root: Path, tmp_path: Path, name: str) -> None:
+    one = watch(root)
+    one.begin()
+    path = root / ".git" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to(tmp_path / "outside")
+    assert len(one.check()) == 1
+    assert one.check() == []
+    assert not path.is_symlink()
