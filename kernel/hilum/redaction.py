@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from hilum_hooks import Table
 
+from hilum.arguments import safe_answer
 from hilum.errors import PluginError
 from hilum.events import Event, ModelAnswered, PluginFault, PromptQueued, RunStarted, SessionOpened
 from hilum.messages import AssistantMessage, Image, Text, Thinking, ToolCall, ToolResult
@@ -194,6 +195,10 @@ class Redaction:
                 return ""
             known = self.known(("model", identity))
         return identity if known == identity else ""
+
+    async def loggable(self, answer: AssistantMessage) -> AssistantMessage:
+        """Return an answer that was given where no tools are offered, as it may be written to the log."""
+        return safe_answer(await self.call_names(answer, ()))
 
     async def call_names(self, message: AssistantMessage, tools: Container[str]) -> AssistantMessage:
         """Return an answer of a model whose calls have names and ids without secrets.

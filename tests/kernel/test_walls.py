@@ -17,7 +17,7 @@ PACKAGES = sorted(path for path in (*ROOT.glob("plugins/*/hilum_*"), *ROOT.glob(
 
 # Each module may import only modules of floors below its own.
 FLOORS = [
-    ["errors", "discovery", "bounds", "services"],
+    ["errors", "discovery", "bounds", "services", "prompt_order"],
     ["messages"],
     ["events", "arguments"],
     ["context", "workspace", "processes", "tools", "models", "store", "repetition", "refusals"],

@@ -48,6 +48,16 @@ class Attack(NamedTuple):
 
 NESTED = "git init -q sub && git -C sub -c user.name=a -c user.email=b commit -q --allow-empty -m x"
 WAIT = "sleep 60"
+MONITORED = NESTED + " && git -C sub config core.fsmonitor $HIT"
+SPLIT = (
+    "mkdir -p src o/objects o/refs && printf '[core]\\nrepositoryformatversion = 1\\nfsmonitor = %s\\n[extensions]\\n"
+    "worktreeConfig = true\\n' $HIT > o/config && printf '[core]\\nbare = false\\nworktree = %s\\n' $PWD >"
+    " src/config.worktree && echo ../o > src/commondir && echo 'ref: refs/heads/main' > src/HEAD"
+)
+REBASING = (
+    "git checkout -q -b topic && echo b > a && git commit -qam b && echo c > a && git commit -qam c && git checkout -q -"
+    " && echo d > a && git commit -qam d && git checkout -q topic && git rebase -q @{-1}"
+)
 COMMIT = "touch more && git add more && git -c user.name=a -c user.email=b commit -q -m owned"
 
 ATTACKS = (
@@ -61,6 +71,18 @@ ATTACKS = (
     Attack("nested repository in a folder of packages, added by force", "own",
            ("mkdir -p node_modules && cd node_modules && " + NESTED + " && git -C sub config core.fsmonitor $HIT"
             " && cd .. && git add -f node_modules/sub",)),
+    *(Attack(f"nested repository {where}, added by force", "own",
+             (f"mkdir -p {folder} && cd {folder} && {MONITORED} && cd - && git add -f {folder}/sub",))
+      for where, folder in (
+          ("in a folder that is called quarantined", "x.quarantined"), ("in .github", ".github"),
+          ("in a folder with the name of a file that is executed", ".pdbrc"), ("in .idea", ".idea"),
+          ("in a folder with the name of a file of servers", "docs/mcp.json"), ("in .hg", ".hg/store"))),
+    Attack("nested repository in a nested repository in a folder of packages", "own",
+           (NESTED + " && mkdir -p sub/node_modules && cd sub/node_modules && " + MONITORED + " && cd ../.. && git -C sub add -f"
+            " node_modules/sub && git -C sub -c user.name=a -c user.email=b commit -qm y && git add sub",)),
+    Attack("Git folder in two parts", "CVE-2024-32002 (its kin)", (SPLIT,), "cd src && git status"),
+    Attack("Git folder in two parts, by two commands", "own",
+           (SPLIT.rpartition(" && ")[0], SPLIT.rpartition(" && ")[2]), "cd src && git status"),
     Attack("nested repository with a filter", "CVE-2018-11235 (its kin)",
            (f"{NESTED} && git -C sub config filter.x.clean $HIT && echo '* filter=x' > sub/.gitattributes && echo a > sub/a"
             " && git -C sub -c filter.x.clean=cat add a && git -C sub -c user.name=a -c user.email=b commit -qm x; touch sub/a"
@@ -81,6 +103,9 @@ ATTACKS = (
            ("ln -sf $OUTSIDE/message .git/COMMIT_EDITMSG",), COMMIT),
     Attack("the log of HEAD is a link out", "own",
            ("mkdir -p .git/logs && rm -f .git/logs/HEAD && ln -s $OUTSIDE/log .git/logs/HEAD",), COMMIT),
+    Attack("the log of a rebase that waits is a link out", "own",
+           ("rm -f .git/rebase-merge/done; ln -s $OUTSIDE/note .git/rebase-merge/done; echo x > a; git add a",),
+           "git rebase --continue", user=REBASING),
     Attack("the logs are a link out", "own",
            ("rm -rf .git/logs && ln -s $OUTSIDE .git/logs",), COMMIT),
     Attack("the index is a link out", "own",

@@ -23,7 +23,8 @@ class Executed(NamedTuple):
         folder: Whether it is a folder, everything in which counts.
         mask: Whether the sandbox puts an empty, read-only folder in its place where it is missing. Only for folders that
             programs follow while they run: the empty folder is seen by the user, and by Git it is not.
-        data: Whether it only names what is used later: file tools ask, and commands may write it.
+        data: Whether commands may write it, since ordinary work does: it names what is used later, or has what the package
+            managers of a project install. File tools ask.
     """
 
     pattern: str
@@ -45,13 +46,19 @@ TABLE = (
     # Managers of Git hooks.
     Executed(".husky", "git", "at a commit, where core.hooksPath names it", folder=True),
     Executed(".githooks", "git", "at a commit, where core.hooksPath names it", folder=True),
+    *(
+        Executed(f".huskyrc{ending}", "husky", "at a commit")
+        for ending in ("", ".js", ".cjs", ".json", ".yaml", ".yml")
+    ),
+    Executed("husky.config.js", "husky", "at a commit"),
     Executed(".pre-commit-config.yaml", "pre-commit", "at a commit"),
-    Executed("lefthook.yml", "lefthook", "at a commit"),
-    Executed("lefthook.yaml", "lefthook", "at a commit"),
-    Executed(".lefthook.yml", "lefthook", "at a commit"),
-    Executed(".lefthook.yaml", "lefthook", "at a commit"),
-    Executed("lefthook-local.yml", "lefthook", "at a commit"),
-    Executed("lefthook-local.yaml", "lefthook", "at a commit"),
+    Executed(".pre-commit-config.yml", "prek", "at a commit"),
+    Executed("prek.toml", "prek", "at a commit"),
+    *(
+        Executed(f"{name}.{ending}", "lefthook", "at a commit")
+        for name in ("lefthook", ".lefthook", "lefthook-local", ".lefthook-local")
+        for ending in ("yml", "yaml", "toml", "json", "jsonc")
+    ),
     Executed(".lefthook", "lefthook", "at a commit", folder=True),
     Executed(".overcommit.yml", "overcommit", "at a commit"),
     # Editors.
@@ -83,6 +90,10 @@ TABLE = (
     Executed("mise.toml", "mise", "when the folder is entered"),
     Executed("mise.local.toml", "mise", "when the folder is entered"),
     Executed(".mise", "mise", "when the folder is entered", folder=True),
+    Executed(".config/mise", "mise", "when the folder is entered"),
+    Executed("mise/config.toml", "mise", "when the folder is entered"),
+    Executed("mise/config.local.toml", "mise", "when the folder is entered"),
+    Executed("mise/conf.d", "mise", "when the folder is entered"),
     Executed(".autoenv", "autoenv", "when the folder is entered"),
     Executed(".autoenv.zsh", "autoenv", "when the folder is entered"),
     Executed(".autoenv_leave.zsh", "autoenv", "when the folder is left"),
@@ -102,7 +113,13 @@ TABLE = (
     Executed(".zshenv", "zsh", "when it starts in a home folder"),
     Executed(".zprofile", "zsh", "when it starts in a home folder"),
     Executed(".zlogin", "zsh", "when it starts in a home folder"),
+    Executed(".zlogout", "zsh", "when it ends in a home folder"),
     Executed(".ssh", "ssh", "when it connects, and when somebody logs in", folder=True),
+    # What managers of packages execute or install.
+    Executed(".yarnrc.yml", "Yarn", "at every command, as its own program and plugins", data=True),
+    Executed(".npmrc", "npm", "at every command, as its shell and options", data=True),
+    Executed(".venv", "Python", "when a program of the virtual environment is started", folder=True, data=True),
+    Executed("venv", "Python", "when a program of the virtual environment is started", folder=True, data=True),
     # Agents, hilum among them: servers that they start, hooks that they run, what they may do without a question.
     Executed(".hilum", "hilum", "when a session starts", folder=True, mask=True),
     Executed(".mcp.json", "agents", "when a session starts, as MCP servers"),
@@ -117,6 +134,7 @@ TABLE = (
     Executed("gemini-extension.json", "Gemini CLI", "when a session starts, as MCP servers"),
     Executed(".github/agents", "agents", "when a session starts"),
     Executed(".github/chatmodes", "agents", "when a session starts"),
+    Executed(".github/hooks", "agents", "when a session starts, and at its hooks"),
     Executed(".opencode", "opencode", "when a session starts", folder=True),
     Executed("opencode.json", "opencode", "when a session starts, as MCP servers"),
     Executed("opencode.jsonc", "opencode", "when a session starts, as MCP servers"),
@@ -129,6 +147,14 @@ TABLE = (
     Executed("crush.json", "Crush", "when a session starts, as MCP servers"),
     Executed(".aider.conf.yml", "aider", "when a session starts, as commands for tests and lint"),
     Executed(".windsurf", "Windsurf", "when the folder is opened", folder=True),
+    Executed(".continue", "Continue", "when the folder is opened, as MCP servers", folder=True),
+    Executed(".amazonq", "Amazon Q", "when a session starts, as MCP servers and hooks", folder=True),
+    Executed(".openhands", "OpenHands", "when a session starts", folder=True),
+    Executed(".factory", "Factory", "when a session starts, and at its hooks", folder=True),
+    Executed(".clinerules", "Cline", "when a task starts, and at its hooks", folder=True),
+    Executed(".kilocode", "Kilo Code", "when the folder is opened, as MCP servers", folder=True),
+    Executed(".junie", "Junie", "when a session starts, as MCP servers", folder=True),
+    Executed(".trae", "Trae", "when the folder is opened, as MCP servers", folder=True),
 )
 # `.tool-versions`, `.nvmrc` and `.python-version` are not among them: they name versions, and nothing executes them.
 # `.inputrc` is not: readline reads the one of the home folder only. `.in` and `.out` of autoenv are not: they are common names.
@@ -176,7 +202,7 @@ def find_path(path: str) -> tuple[str, Executed] | None:
 def inner_paths(name: str) -> tuple[str, ...]:
     """Return the paths below a folder of this name that are executed, where the folder as a whole is not."""
     low = folded(name)
-    return tuple("/".join(parts[1:]) for parts, _ in _INNER if parts[0] == low)
+    return tuple("/".join(parts[1:]) for parts, row in _INNER if parts[0] == low and not row.data)
 
 
 def _starts(parts: list[str], wanted: tuple[str, ...]) -> Iterator[int]:

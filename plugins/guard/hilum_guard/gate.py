@@ -261,10 +261,10 @@ class Gate:
         return self._other(call, also)
 
     def _governing(self, place: Path, shown: str) -> str:
-        from hilum_guard.protected import governing
+        from hilum_guard.protected import governing, metadata
 
         by = next((by for path, by in self.named if place.is_relative_to(path)), "")
-        return f"it is executed by {by}" if by else governing(shown)
+        return f"it is executed by {by}" if by else governing(shown) or metadata(str(place))
 
     def _names(self, tool: str, path: str) -> bool:
         """Whether the user has allowed this very file by its name."""

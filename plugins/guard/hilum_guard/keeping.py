@@ -16,7 +16,9 @@ import trio
 from hilum import Agent, Command, HilumError, Process, Session, StoreError, Text, Tool, ToolCall, ToolError, ToolResult
 from hilum.events import CallDone
 
+from hilum_guard.names import printable
 from hilum_guard.sandbox import BACKGROUND, Sandbox
+from hilum_guard.watching import MAX_FOLDERS
 
 if TYPE_CHECKING:
     from hilum_guard.gate import Call
@@ -58,6 +60,7 @@ class Keeper:
         self._box.on_made_inert, self._box.on_replaced = self._hear_made_inert, self._hear_replaced
         self._box.on_failed = self._hear_failed
         self._box.on_recovered, self._box.on_unmarked = self._hear_recovered, self._hear_unmarked
+        self._box.on_truncated = self._hear_truncated
 
     def stop(self) -> None:
         """Start nothing more: the session closes, which ends its commands by itself."""
@@ -95,6 +98,22 @@ class Keeper:
         )
         with suppress(StoreError):
             self._session.note("guard.unmarked", say=say, why=why)
+
+    def _hear_truncated(self) -> None:
+        self._in_loop(self._tell_truncated)
+
+    def _tell_truncated(self) -> None:
+        """Say, once, that a part of the workspace is not watched."""
+        why = f"This folder has more than {MAX_FOLDERS} folders in it"
+        if why in self._failures:
+            return
+        self._failures.add(why)
+        say = (
+            f"{why}. Those deepest in it are not watched for files that other programs execute, but for repositories that"
+            " Git's index names. Look at what a command wrote there before you use it."
+        )
+        with suppress(StoreError):
+            self._session.note("guard.truncated", say=say)
 
     # --- what a file tool writes with the user's consent --------------------------------------------------------------
 
@@ -156,7 +175,7 @@ class Keeper:
         for path in self._box.protected:
             shown = path.removeprefix(root)
             if any(shown in line or f"/{os.path.basename(path)}" in line for line in lines):
-                named.append(shown)
+                named.append(printable(shown))
         if not named:
             return ""
         listed = ", ".join(named[:MAX_NAMED])
@@ -175,7 +194,8 @@ class Keeper:
 
     def _tell_failed(self, error: Exception) -> None:
         """Say, once for each reason, that the workspace could not be looked at."""
-        text = f"The workspace could not be checked for what other programs execute ({type(error).__name__}: {error})."
+        reason = f"{type(error).__name__}: {printable(str(error))}"
+        text = f"The workspace could not be checked for what other programs execute ({reason})."
         if text not in self._failures:
             self._failures.add(text)
             self._unread.append(text)
@@ -215,14 +235,15 @@ class Keeper:
                 if self._nursery is not None:
                     self._nursery.start_soon(_stop, process)
         if ended:
-            listed = ", ".join(paths[:MAX_NAMED])
+            shown = [printable(path) for path in paths]
+            listed = ", ".join(shown[:MAX_NAMED])
             text = (
                 f"{listed} was replaced while commands ran, so the sandbox kept them from writing it no more, and they were"
                 f" ended ({len(ended)}). New commands are kept from it."
             )
             self._unread.append(text)
             with suppress(StoreError):
-                self._session.note("guard.sandbox_lost", say=text, paths=paths, ended=[_name(each) for each in ended])
+                self._session.note("guard.sandbox_lost", say=text, paths=shown, ended=[_name(each) for each in ended])
 
 
 async def _stop(process: Process) -> None:
@@ -231,4 +252,4 @@ async def _stop(process: Process) -> None:
 
 
 def _name(command: Command) -> str:
-    return command.argv[-1][:200]
+    return printable(command.argv[-1][:200])

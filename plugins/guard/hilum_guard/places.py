@@ -10,7 +10,7 @@ from itertools import islice
 
 import attrs
 
-from hilum_guard import executed
+from hilum_guard import executed, repositories
 from hilum_guard.names import folded
 from hilum_guard.secret_paths import SKIPPED
 from hilum_guard.words import UNKNOWN, Word
@@ -193,6 +193,9 @@ class Places:
             inner = target[len(self.workspace) :].split("/")
             if any(matches(part, GOVERNING) for part in inner if part):
                 return f"It writes {target}, which governs what runs.", target
+            # One command may write several parts of a Git folder, of which none is there while it is read.
+            if inner[-1] in repositories.HEADS or repositories.completed(target):
+                return f"It writes {target}, which git may take commands from.", target
         return "", target
 
     def read_doubt(self, word: Word, cwds: list[str | None], *, deep: bool = False) -> str:

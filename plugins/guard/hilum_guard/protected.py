@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hilum import config_folder, data_folder
 
-from hilum_guard import executed
+from hilum_guard import executed, repositories
 from hilum_guard.names import folded
 from hilum_guard.places import NOT_SECRET, SECRET_NAMES, matches
 
@@ -34,6 +34,18 @@ def governing(path: str) -> str:
         return ""
     part, row = found
     return f"{row.program} executes {part} or takes commands from it {row.when}"
+
+
+def metadata(place: str) -> str:
+    """Return why a file is Git's metadata by what is beside it, whatever its folder is called; empty if it is not.
+
+    Args:
+        place: The file, resolved, existing or not.
+    """
+    folder = repositories.completed(place)
+    if not folder:
+        return ""
+    return f"with what is beside it {os.path.basename(folder)} is a Git folder, from which git takes commands"
 
 
 def secret(path: str) -> str:

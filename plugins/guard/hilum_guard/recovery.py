@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from hilum_guard import marks
-from hilum_guard.watching import Watch
+from hilum_guard.names import printable
+from hilum_guard.watching import MAX_FOLDERS, Watch
 
 _ADVICE = "Look at Git's configuration and hooks, and at the settings of editors, before you use this folder."
 
@@ -36,7 +37,8 @@ def recover(workspace: str) -> list[str]:
                     said += _look(folder, name.removesuffix(marks.OWNER))
         except Exception as error:  # the mark stays, so that the next session tries again
             said.append(f"It could not be looked at ({type(error).__name__}: {error}). {_ADVICE}")
-    return said
+    # What another version of hilum has written in a mark may not be text that an event can hold.
+    return [printable(line) for line in said]
 
 
 def _look(folder: Path, name: str) -> list[str]:
@@ -52,4 +54,6 @@ def _look(folder: Path, name: str) -> list[str]:
         watch = Watch(remembered.roots)
         watch.resume(remembered)
         said += watch.check(everywhere=True)
+        if watch.truncated:
+            said.append(f"More than {MAX_FOLDERS} folders are here; those deepest were not all looked at. {_ADVICE}")
     return said

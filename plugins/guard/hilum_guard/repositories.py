@@ -14,6 +14,7 @@ import hashlib
 import os
 import re
 import shlex
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
@@ -27,6 +28,22 @@ UNREADABLE = "(too large to be read)"
 """Stands for the text of a file that is larger: no setting, pointer or step of a rebase."""
 MAX_FOLLOWED = 40
 """Files of configuration that are followed from one repository through `include.path`."""
+MAX_GIT_FOLDERS = 20_000
+"""Folders in one Git folder that are looked at for links, those near its root first."""
+_GITLINK = b"\x00\x00\xe0\x00"  # mode 160000, of a nested repository, as the index writes it
+_HASHES = (20, 32)  # bytes of SHA-1 and SHA-256
+_EXTENDED = 0x40  # in the first byte of an entry's flags: there are two bytes more
+HEADS = frozenset({"HEAD", "commondir", "config.worktree"})
+"""Files without which a Git folder is none, or has no configuration of its own. Other files are hardly called so."""
+_PARTS = HEADS | {"objects", "refs", "config", "hooks"}
+# What Git reads in a Git folder. Other names in it are of its working trees, where they are kept in there.
+_METADATA = frozenset(
+    """HEAD config config.worktree commondir gitdir hooks objects refs packed-refs info logs modules worktrees index shallow
+    branches rebase-merge rebase-apply sequencer rr-cache bisect lfs annex description ORIG_HEAD FETCH_HEAD MERGE_HEAD
+    COMMIT_EDITMSG MERGE_MSG reftable""".split()
+)
+# Folders of a Git folder without links that Git writes through: objects are written under another name and renamed.
+_OBJECTS = ("objects", "lfs/objects", "annex/objects")
 
 
 class Entry(NamedTuple):
@@ -194,8 +211,114 @@ def digest(path: str) -> str:
 
 
 def is_repository(names: Iterable[str]) -> bool:
-    """Whether a folder with these names in it is a Git folder, of a bare repository for example."""
-    return {"HEAD", "objects", "refs"} <= set(names)
+    """Whether a folder with these names in it is a Git folder, of a bare repository for example.
+
+    With a file `commondir` objects, references and configuration may be in another folder.
+    """
+    found = set(names)
+    return "HEAD" in found and ("commondir" in found or {"objects", "refs"} <= found)
+
+
+def completed(path: str) -> str:
+    """Return the Git folder that a file would be part of once it is written; empty where it would be in none.
+
+    A folder with objects, references and configuration counts too: a `commondir` elsewhere may lead to it.
+
+    Args:
+        path: The file, absolute, existing or not.
+    """
+    folder, name = os.path.split(path)
+    while name:
+        if name in _METADATA:
+            found = {each for each in _PARTS if os.path.lexists(f"{folder}/{each}")} | {name}
+            is_common = {"config", "objects", "refs"} <= found
+            # The first of the other parts is asked for as well: which tool or command writes the last one, nobody knows.
+            if is_repository(found) or is_common or (found & HEADS and len(found & _PARTS) > 1):
+                return folder
+        folder, name = os.path.split(folder)
+    return ""
+
+
+def common_folder(folder: str) -> str:
+    """Return the folder that has the configuration of a Git folder in two parts, resolved; empty where it is in one."""
+    target = (read(f"{folder}/commondir") or "").rstrip("\r\n")
+    return resolve(folder, target) if target else ""
+
+
+def gitlinks(folder: str) -> set[str]:
+    """Return the paths of the nested repositories in the index of a Git folder, relative to its working tree.
+
+    Git enters them whenever it compares the working tree. The set may have paths that are in no index; none is left out.
+    """
+    found: set[str] = set()
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.name == "index" or entry.name.startswith("sharedindex.")]
+    except OSError:
+        return found
+    for name in names:
+        try:
+            fd = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(fd, "rb") as file:
+                data = file.read()
+        except OSError:
+            continue
+        if _GITLINK in data:
+            raw = _prefixed_paths(data) if data[4:8] == b"\0\0\0\4" else _plain_paths(data)
+            found.update(os.fsdecode(path) for path in raw)
+    return found
+
+
+def _plain_paths(data: bytes) -> Iterator[bytes]:
+    """Yield the paths of nested repositories in an index of version 2 or 3.
+
+    After the mode an entry has 12 bytes, the hash, 2 or 4 bytes of flags, and the path with a NUL byte at its end. What the
+    hash is does not stand in the index, so paths are taken for each.
+    """
+    start = data.find(_GITLINK)
+    while start >= 0:
+        for size in _HASHES:
+            flags = start + 16 + size
+            if flags + 2 > len(data):
+                continue
+            path = flags + (4 if data[flags] & _EXTENDED else 2)
+            end = data.find(b"\0", path)
+            if end > path:
+                yield data[path:end]
+        start = data.find(_GITLINK, start + 1)
+
+
+def _prefixed_paths(data: bytes) -> Iterator[bytes]:
+    """Yield the paths of nested repositories in an index of version 4, where a path says only how it differs from the last."""
+    for size in _HASHES:
+        last = b""
+        at = 12
+        try:
+            for _ in range(int.from_bytes(data[8:12])):
+                mode = data[at + 24 : at + 28]
+                flags = at + 40 + size
+                at = flags + (4 if data[flags] & _EXTENDED else 2)
+                dropped, at = _read_number(data, at)
+                end = data.index(b"\0", at)
+                if dropped > len(last):
+                    break
+                last = last[: len(last) - dropped] + data[at:end]
+                at = end + 1
+                if mode == _GITLINK:
+                    yield last
+        except (IndexError, ValueError):  # it is an index with hashes of the other size
+            continue
+
+
+def _read_number(data: bytes, at: int) -> tuple[int, int]:
+    """Read a number of variable length, as Git writes offsets. Returns it and where it ends."""
+    byte = data[at]
+    number = byte & 127
+    while byte & 128:
+        at += 1
+        byte = data[at]
+        number = ((number + 1) << 7) | (byte & 127)
+    return number, at + 1
 
 
 def metadata_files(folder: str) -> Iterator[str]:
@@ -253,13 +376,22 @@ def _stamp(path: str) -> tuple[int, ...]:
 
 
 def _written_folders(folder: str) -> Iterator[str]:
-    """Yield the folders in a Git folder, at any depth, in which Git writes files by names that can be foreseen."""
-    waiting = [f"{folder}/logs", f"{folder}/refs"]
-    while waiting:
-        path = waiting.pop()
-        if os.path.lexists(path):
+    """Yield the folders in a Git folder, at any depth, in which Git writes files by names that can be foreseen.
+
+    Left out are objects, the hooks, and the Git folders inside of it, which are looked at for themselves.
+    """
+    left_out = {f"{folder}/{name}" for name in (*_OBJECTS, "hooks")}
+    waiting = deque([folder])
+    for _ in range(MAX_GIT_FOLDERS):
+        if not waiting:
+            return
+        path = waiting.popleft()
+        if path != folder:
             yield path
-            waiting += _entries(path, [])
+        for inner in _entries(path, []):
+            is_module = f"{path}/".startswith(f"{folder}/modules/") and os.path.lexists(f"{inner}/HEAD")
+            if inner not in left_out and not is_module and path != f"{folder}/worktrees":
+                waiting.append(inner)
 
 
 def _links_out(folder: str) -> Iterator[Entry]:
@@ -269,16 +401,16 @@ def _links_out(folder: str) -> Iterator[Entry]:
     """
     inside = os.path.realpath(folder)
     for parent in (folder, *_written_folders(folder)):
-        if os.path.islink(parent):
-            if not f"{os.path.realpath(parent)}/".startswith(f"{inside}/"):
-                yield Entry("link", parent, os.readlink(parent))
-            continue
         try:
             with os.scandir(parent) as found:
                 links = [entry.path for entry in found if entry.is_symlink()]
         except OSError:
             continue
+        # In these two the model may choose names that Git writes to; elsewhere Git writes to none that was made inert.
+        is_chosen = f"{parent}/".startswith((f"{folder}/refs/", f"{folder}/logs/"))
         for path in links:
+            if path.endswith(QUARANTINED) and not is_chosen:
+                continue
             if not os.path.realpath(path).startswith(f"{inside}/"):
                 yield Entry("link", path, os.readlink(path))
 

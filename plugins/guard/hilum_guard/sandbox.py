@@ -321,6 +321,7 @@ class Sandbox:
         protected: What the last command could not write to.
         on_made_inert: Called from a thread with sentences on what was made inert.
         on_recovered: Called from a thread with sentences on what commands of a killed session left.
+        on_truncated: Called from a thread where the workspace has more folders than are looked at.
         on_unmarked: Called from a thread with the reason why it cannot be remembered that commands run.
         on_replaced: Called from a thread with held paths that running commands are no longer kept from.
         on_failed: Called from a thread with what a look at the workspace failed with.
@@ -350,6 +351,7 @@ class Sandbox:
         self.on_made_inert: Callable[[list[str]], None] = lambda _: None
         self.on_recovered: Callable[[list[str]], None] = lambda _: None
         self.on_unmarked: Callable[[str], None] = lambda _: None
+        self.on_truncated: Callable[[], None] = lambda: None
         self.on_replaced: Callable[[list[str]], None] = lambda _: None
         self.on_failed: Callable[[Exception], None] = lambda _: None
 
@@ -414,6 +416,8 @@ class Sandbox:
             self.on_made_inert(said)
         if self.watch.unmarked:
             self.on_unmarked(self.watch.unmarked)
+        if self.watch.truncated:
+            self.on_truncated()
         self._follow()
         made = policy.make_policy(self.workspace, self.settings, self.temp)
         if BACKGROUND in command.env:

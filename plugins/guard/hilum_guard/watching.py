@@ -23,7 +23,7 @@ import attrs
 from hilum_guard import repositories
 from hilum_guard.executed import PARENTS, find_name, inner_paths
 from hilum_guard.marks import Mark, Remembered
-from hilum_guard.names import QUARANTINED
+from hilum_guard.names import QUARANTINED, original, printable
 from hilum_guard.policy import worktree
 from hilum_guard.repositories import Entry
 
@@ -35,7 +35,6 @@ MAX_HELD = 200
 """Paths that the sandbox holds in one workspace, those near the root first."""
 # Packages that are installed there: nobody opens or enters these folders. Looked into where the index has nested repositories.
 _SKIPPED = frozenset({"node_modules", "site-packages", "__pycache__"})
-_GITLINK = b"\x00\x00\xe0\x00"  # mode 160000 as the index writes it
 # A folder that changed this recently may change once more without its time showing it.
 _SETTLED = 50_000_000  # nanoseconds
 _Stamp = tuple[int, int]
@@ -43,13 +42,17 @@ _Stamp = tuple[int, int]
 
 @attrs.define
 class _Folder:
-    """A folder as it was listed last: paths of folders in it, of those mostly skipped, and names that tell something."""
+    """A folder as it was listed last: paths of folders in it, of those mostly skipped, and names that tell something.
+
+    ``executed`` has those of ``folders`` that are executed as a whole: in them only Git is looked for.
+    """
 
     stamp: _Stamp
     settled: bool
     folders: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    executed: tuple[str, ...] = ()
     repository: bool = False
     listed: bool = True
 
@@ -68,6 +71,7 @@ class Watch:
         dirty: Whether commands may have run since the last look.
         seconds: How long the last look took.
         unmarked: Why the mark could not be written; empty where it was.
+        truncated: Whether there are more folders than are looked at.
     """
 
     def __init__(
@@ -98,10 +102,12 @@ class Watch:
         self._told: list[str] = []
         self._named: tuple[tuple[object, ...], tuple[str, ...]] = ((), ())
         self.dirty = False
-        self._indexes: dict[str, tuple[_Stamp, bool]] = {}
+        self._indexes: dict[str, tuple[object, frozenset[str]]] = {}
+        self._executed: set[str] = set()
         self._mounted: dict[str, int] = {}
         self.seconds = 0.0
         self.unmarked = ""
+        self.truncated = False
 
     # --- from outside -----------------------------------------------------------------------------------------------------
 
@@ -214,7 +220,7 @@ class Watch:
                 self._mark.clear()
             self.unmarked = ""
         except OSError as error:  # a disk that is full or read-only: the watch itself needs no file
-            self.unmarked = str(error)
+            self.unmarked = printable(str(error))
 
     def _remembered(self) -> Remembered:
         known = tuple(sorted((entry.kind, entry.path, entry.detail) for entry in self._known))
@@ -229,17 +235,19 @@ class Watch:
         self._refresh(everywhere)
         found: set[Entry] = set()
         unlisted: list[str] = []
-        git_folders: dict[str, None] = {}
+        # Git folders, each with the folder of the files that it keeps, where that is known.
+        git_folders: dict[str, str] = {}
         for folder, state in self._telling:
             if not state.listed:
                 unlisted.append(folder)
             if state.repository:
-                git_folders[folder] = None
+                git_folders.setdefault(folder, "")
             for name in state.names:
                 found.update(self._named_entries(f"{folder}/{name}", git_folders))
         for root in self.roots:
             if common := worktree(root):
-                git_folders[common] = None
+                git_folders.setdefault(common, "")
+        found.update(self._follow_gitlinks(git_folders))
         for path in self.named_files():
             if os.path.lexists(path):
                 found.add(Entry("name", path, _kind(path)))
@@ -250,7 +258,26 @@ class Watch:
         self.seconds = time.perf_counter() - began
         return found
 
-    def _named_entries(self, path: str, git_folders: dict[str, None]) -> Iterator[Entry]:
+    def _follow_gitlinks(self, git_folders: dict[str, str]) -> Iterator[Entry]:
+        """Yield the pointers of nested repositories that an index names, wherever they are; add their Git folders.
+
+        Git enters them from the repository that they are nested in: also those that no look at folders has come to.
+        """
+        waiting = list(git_folders.items())
+        seen: set[str] = set()
+        while waiting:
+            git_folder, files = waiting.pop()
+            for path in self._gitlinks(git_folder) if files else ():
+                inner = f"{files}/{path}/.git"
+                real = f"{os.path.realpath(os.path.dirname(inner))}/.git"
+                if inner in seen or not self._is_inside(real) or not os.path.lexists(inner):
+                    continue
+                seen.add(inner)
+                before = set(git_folders)
+                yield from self._named_entries(real, git_folders)
+                waiting += [(each, git_folders[each]) for each in git_folders.keys() - before]
+
+    def _named_entries(self, path: str, git_folders: dict[str, str]) -> Iterator[Entry]:
         """Yield what a name stands for; add the Git folders that it leads to."""
         name = os.path.basename(path)
         if name.lower() != ".git":
@@ -263,11 +290,11 @@ class Watch:
             return
         kind = _kind(path)
         if kind == "folder":
-            git_folders[path] = None
+            git_folders[path] = os.path.dirname(path)
             return
         target = os.path.realpath(path) if kind != "file" else repositories.pointed(path)
         if target and self._is_inside(target):
-            git_folders[target] = None
+            git_folders[target] = os.path.dirname(path)
         if kind != "file":
             yield Entry("link", path, kind)
         elif target and not self._is_inside(target):
@@ -277,11 +304,18 @@ class Watch:
 
     def _with_inner(self, git_folders: Iterable[str], unlisted: list[str]) -> Iterator[str]:
         self._seen: set[str] = set()
-        for folder in git_folders:
+        waiting = list(git_folders)
+        while waiting:
+            folder = waiting.pop()
+            if folder in self._seen:
+                continue
             for each in (folder, *repositories.inner_folders(folder, unlisted)):
                 if each not in self._seen:
                     self._seen.add(each)
                     yield each
+                common = repositories.common_folder(each)
+                if common and self._is_inside(common):
+                    waiting.append(common)
 
     def _repository(self, folder: str) -> tuple[Entry, ...]:
         now = repositories.stamp(folder)
@@ -320,18 +354,16 @@ class Watch:
 
     def _has_nested_repositories(self) -> bool:
         """Whether an index has a nested repository in it, which Git would enter wherever it is."""
-        return any(self._reads_gitlink(f"{self.git_folder(root)}/index") for root in self.roots)
+        return any(self._gitlinks(self.git_folder(root)) for root in self.roots)
 
-    def _reads_gitlink(self, path: str) -> bool:
-        now = _stamp(path)
-        known = self._indexes.get(path)
-        if known is None or known[0] != now:
-            try:
-                with open(path, "rb") as file:
-                    known = now, _GITLINK in file.read()
-            except OSError:
-                known = now, False
-            self._indexes[path] = known
+    def _gitlinks(self, git_folder: str) -> frozenset[str]:
+        """Return the paths of the nested repositories in the index of a Git folder."""
+        # The folder's own stamp changes with its shared indexes: Git writes them under another name and renames them.
+        now = (_stamp(f"{git_folder}/index"), _stamp(git_folder))
+        known = self._indexes.get(git_folder)
+        if known is None or known[0] != now or not _is_settled(now):
+            known = now, frozenset(repositories.gitlinks(git_folder))
+            self._indexes[git_folder] = known
         return known[1]
 
     def _refresh(self, everywhere: bool) -> None:
@@ -341,6 +373,7 @@ class Watch:
         found: dict[str, _Folder] = {}
         telling: list[tuple[str, _Folder]] = []
         lstat = os.lstat
+        executed = self._executed
         waiting = list(self.roots)
         while waiting and len(found) < MAX_FOLDERS:
             deeper: list[str] = []
@@ -353,7 +386,9 @@ class Watch:
                 if state is None or not state.settled or state.stamp != (status.st_ino, status.st_ctime_ns):
                     if not stat.S_ISDIR(status.st_mode):
                         continue
-                    state = _list(path, (status.st_ino, status.st_ctime_ns))
+                    is_executed = path in executed
+                    state = _list(path, (status.st_ino, status.st_ctime_ns), only_git=is_executed)
+                    executed.update(state.folders if is_executed else state.executed)
                 found[path] = state
                 if state.names or state.repository or not state.listed:
                     telling.append((path, state))
@@ -362,6 +397,7 @@ class Watch:
                     deeper += state.skipped
             waiting = deeper
         self._folders, self._telling = found, telling
+        self.truncated = bool(waiting)
 
     def _skipped_folders(self) -> Iterator[str]:
         """Yield the folders of installed packages that were seen last. Those of compiled modules are many, and hold none."""
@@ -428,7 +464,8 @@ class Watch:
                 continue  # it is gone, or a link has taken the place of its folder: the next look tells
             except (OSError, ValueError) as error:
                 path = self._shown(entries[0].path)
-                text = f"{path} could not be made inert ({error}). Do not use this folder; remove {path} yourself."
+                why = printable(str(error))
+                text = f"{path} could not be made inert ({why}). Do not use this folder; remove {path} yourself."
                 said += [] if entries[0] in self._failed else [text]
                 self._failed |= dict.fromkeys(entries, text)
         return said
@@ -441,7 +478,7 @@ class Watch:
             return f"{self._shown(entry.path)} could not be listed, so nobody knew what is in it. Its owner may list it now."
         if entry.kind in ("setting", "todo"):
             kept = self._rewrite(entry.path, details)
-            listed = ", ".join(detail[:100] for detail in details[:5])
+            listed = ", ".join(printable(detail[:100]) for detail in details[:5])
             what = "steps of a rebase" if entry.kind == "todo" else "settings"
             text = f"{self._shown(entry.path)} had {what} that execute programs ({listed}). They are taken out;"
             return f"{text} the file as it was is {self._shown(kept)}."
@@ -491,7 +528,7 @@ class Watch:
 
     def _shown(self, path: str) -> str:
         root = next((root for root in self.roots if path.startswith(f"{root}/")), "")
-        return path[len(root) + 1 :] if root else path
+        return printable(path[len(root) + 1 :] if root else path)
 
 
 def _is_exempt(path: str, exempt: set[str]) -> bool:
@@ -506,12 +543,20 @@ def _why(entry: Entry) -> str:
         )
     if entry.kind == "hook":
         return "is a hook that Git would execute"
-    return f"leads Git to other metadata ({entry.detail[:200]})"
+    return f"leads Git to other metadata ({printable(entry.detail[:200])})"
 
 
-def _list(path: str, stamp: _Stamp) -> _Folder:
+def _list(path: str, stamp: _Stamp, *, only_git: bool = False) -> _Folder:
+    """List a folder.
+
+    Args:
+        path: The folder.
+        stamp: What changes when it changes.
+        only_git: Whether it is executed as a whole, so that only Git's metadata in it is looked for.
+    """
     folders: list[str] = []
     skipped: list[str] = []
+    executed: list[str] = []
     names: list[str] = []
     seen: set[str] = set()
     settled = time.time_ns() - stamp[1] > _SETTLED
@@ -520,19 +565,29 @@ def _list(path: str, stamp: _Stamp) -> _Folder:
             for entry in found:
                 name = entry.name
                 seen.add(name)
-                if name.endswith(QUARANTINED):
-                    continue
-                if name in PARENTS or find_name(name) or name.lower() == ".git":
+                if name.lower() == ".git":
                     names.append(name)
-                elif entry.is_dir(follow_symlinks=False):
-                    (skipped if name in _SKIPPED else folders).append(entry.path)
+                    continue
+                row = find_name(original(name) if name.endswith(QUARANTINED) else name)
+                if (row or name.lower() in PARENTS) and not (only_git or name.endswith(QUARANTINED)):
+                    names.append(name)
+                if not entry.is_dir(follow_symlinks=False):
+                    continue
+                if name in _SKIPPED:
+                    skipped.append(entry.path)
+                    continue
+                folders.append(entry.path)
+                if row and row.folder and not row.data:
+                    executed.append(entry.path)
     except (FileNotFoundError, NotADirectoryError):
         return _Folder(stamp, settled)
     except OSError:
         return _Folder(stamp, settled, listed=False)
     # What only a folder or only a file makes dangerous is one where it is the other thing.
     names = [name for name in names if _counts(path, name)]
-    return _Folder(stamp, settled, tuple(folders), tuple(skipped), tuple(names), repositories.is_repository(seen))
+    return _Folder(
+        stamp, settled, tuple(folders), tuple(skipped), tuple(names), tuple(executed), repositories.is_repository(seen)
+    )
 
 
 def _counts(folder: str, name: str) -> bool:

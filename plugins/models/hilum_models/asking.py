@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 from hilum import AssistantMessage, Layer, Text, UserMessage
-from hilum.arguments import safe_answer
 from hilum.events import ModelUsed
 from hilum.models import Request, read_answer
 
@@ -48,7 +47,7 @@ async def ask(
     if not answer.model:
         answer = msgspec.structs.replace(answer, model=model.info.name)
     # No tools are offered here, so that the name of a call is free text of the model, too.
-    logged = safe_answer(await session.redaction.call_names(answer, ()))
+    logged = await session.redaction.loggable(answer)
     agent.emit(
         ModelUsed(
             model=model.info.name,

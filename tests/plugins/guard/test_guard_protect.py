@@ -74,3 +74,58 @@ async def test_what_a_stopped_call_was_to_write_is_expected_no_more(bench):
         await run.wait()
         while keeper._exempt():
             await trio.lowlevel.checkpoint()
+
+
+GIT_FOLDER = {
+    "a bare repository": ({"b/objects/x": "x", "b/refs/x": "x"}, "b/HEAD"),
+    "its configuration": ({"b/objects/x": "x", "b/refs/x": "x", "b/HEAD": "x"}, "b/config"),
+    "its references": ({"b/objects/x": "x", "b/HEAD": "x"}, "b/refs/heads/main"),
+    "its hooks": ({"b/objects/x": "x", "b/refs/x": "x", "b/HEAD": "x"}, "b/hooks/pre-commit"),
+    "the folder in common": ({"b/objects/x": "x", "b/refs/x": "x"}, "b/config"),
+    "another folder in common": ({"b/HEAD": "x"}, "b/commondir"),
+    "the head of one in two parts": ({"b/commondir": "x"}, "b/HEAD"),
+    "its configuration in two parts": ({"b/commondir": "x"}, "b/config.worktree"),
+}
+
+
+@pytest.mark.parametrize("command", [False, True])
+@pytest.mark.parametrize(("files", "path"), [pytest.param(*row, id=name) for name, row in GIT_FOLDER.items()])
+async def test_a_file_that_completes_a_git_folder_is_asked_for(
+    files: dict[str, str], path: str, command: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_bench(
+        hilum_guard,
+        hilum_files,
+        hilum_shell,
+        files=files,
+        approve="auto",
+        kind="headless",
+        settings={"guard.sandbox": "off"},
+    ) as kit:
+        if command:
+            result = await kit.call("run_terminal_cmd", command=f"echo x > {path}")
+        else:
+            result = await kit.call("write_file", path=path, content="x")
+    assert result.code == "E_DENIED"
+
+
+@pytest.mark.parametrize("path", ["src/config/a.ts", "src/hooks/a.ts", "config", "src/refs/a.py", "src/HEAD.md"])
+async def test_folders_with_names_of_git_are_ordinary(path: str) -> None:
+    files = {"src/config/b.ts": "", "src/hooks/b.ts": "", "src/refs/b.py": "", "docs/x": ""}
+    async with open_bench(hilum_guard, hilum_files, files=files, approve="auto", kind="headless") as kit:
+        result = await kit.call("write_file", path=path, content="x")
+    assert result.code == ""
+
+
+EXECUTED = (
+    "lefthook.toml", "lefthook.json", ".lefthook-local.yml", ".config/lefthook.yml", "mise/config.toml", ".mise.toml",
+    ".config/mise/config.toml", ".continue/mcpServers/x.yaml", ".amazonq/cli-agents/x.json", ".openhands/setup.sh",
+    ".factory/settings.json", ".github/hooks/x.json", ".huskyrc", ".huskyrc.js", "prek.toml", ".pre-commit-config.yml",
+    ".zlogout", ".yarnrc.yml", ".npmrc", ".venv/bin/python", "venv/bin/pip", ".kilocode/mcp.json", ".junie/x", ".trae/x",
+)  # fmt: skip
+
+
+async def test_files_that_other_programs_execute_are_asked_for() -> None:
+    async with open_bench(hilum_guard, hilum_files, approve="auto", kind="headless") as kit:
+        codes = {path: (await kit.call("write_file", path=path, content="x")).code for path in EXECUTED}
+    assert set(codes.values()) == {"E_DENIED"}, codes

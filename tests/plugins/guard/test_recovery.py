@@ -277,3 +277,24 @@ def test_a_file_system_without_locks_is_reported(root: Path, monkeypatch: pytest
     watch.begin()
     assert "No locks available" in watch.unmarked
     assert os.listdir(marks.folder_of(str(root))) == []
+
+
+async def test_a_mark_with_names_that_are_no_text_stops_no_session(tmp_path: Path) -> None:
+    async with open_bench(hilum_guard, hilum_shell, folder=tmp_path, approve="auto") as bench:
+        root = bench.session.workspace.root
+        killed(root, "os.makedirs(os.fsencode(root) + b'/sub\\xff/.vscode')")
+        bench.model.next(use("run_terminal_cmd", command="echo hello"), say("Done."))
+        await bench.run("go")
+        noted = [e for e in bench.events if isinstance(e, PluginEvent) and e.name == "guard.recovered"]
+    assert "sub\\xff/.vscode" in noted[0].data["say"]
+
+
+def test_sentences_that_another_hilum_wrote_are_text(root: Path) -> None:
+    killed(root, "watch._untold = ['sub\\udcff was written']; watch._remember()")
+    assert recover(str(root)) == ["sub\\xff was written"]
+
+
+@pytest.mark.parametrize("folder", ["x.quarantined", ".github/x", ".pdbrc/x", "docs/mcp.json"])
+def test_nested_repositories_that_a_killed_session_left_are_found(root: Path, folder: str) -> None:
+    killed(root, f"os.system(f'git init -q {{root}}/{folder}; git -C {{root}}/{folder} config core.fsmonitor evil')")
+    assert "core.fsmonitor=evil" in "\n".join(recover(str(root)))

@@ -340,3 +340,101 @@ def test_a_hook_and_a_link_are_made_inert_once(root: Path) -> None:
     assert one.check() == []
     assert (root / ".git/hooks/pre-commit.quarantined").exists()
     assert os.readlink(root / "sub/.git") == str(root / "elsewhere")
+
+
+def monitored(folder: Path) -> str:
+    """Create a repository whose configuration executes a program. Returns its commit."""
+    folder.mkdir(parents=True)
+    git(folder, "init", "-q")
+    git(folder, "commit", "-q", "--allow-empty", "-m", "x")
+    commit = git(folder, "rev-parse", "HEAD").strip()
+    git(folder, "config", "core.fsmonitor", "evil")
+    return commit
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+@pytest.mark.parametrize("objects", ["sha1", "sha256"])
+def test_the_nested_repositories_of_an_index_are_read(tmp_path: Path, version: str, objects: str) -> None:
+    git(tmp_path, "init", "-q", f"--object-format={objects}")
+    commit = "1" * (40 if objects == "sha1" else 64)
+    wanted = ["a/b c/d", "a/b c/e", "sub", "s\xfcb", "z/" + "long/" * 60 + "end"]
+    for name in ("a/a", "m", "y"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    git(tmp_path, "add", "-A")
+    for path in wanted:
+        git(tmp_path, "update-index", "--add", "--cacheinfo", f"160000,{commit},{path}")
+    if version == "3":
+        (tmp_path / "later").write_text("x")
+        git(tmp_path, "add", "-N", "later")
+    else:
+        git(tmp_path, "update-index", "--index-version", version)
+    assert (tmp_path / ".git/index").read_bytes()[7] == int(version)
+    assert set(repositories.gitlinks(f"{tmp_path}/.git")) >= set(wanted)
+
+
+def test_a_split_index_is_read(root: Path) -> None:
+    git(root, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub")
+    git(root, "update-index", "--split-index")
+    assert "sub" in repositories.gitlinks(f"{root}/.git")
+
+
+def test_beyond_the_limit_nested_repositories_of_the_index_are_seen(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hilum_guard.watching.MAX_FOLDERS", 5)
+    one = watch(root)
+    one.begin()
+    assert not one.truncated
+    for number in range(10):
+        (root / f"a{number}").mkdir()
+    commit = monitored(root / "z/y/x/deep")
+    git(root, "update-index", "--add", "--cacheinfo", f"160000,{commit},z/y/x/deep")
+    assert "core.fsmonitor=evil" in "\n".join(one.check())
+    assert one.truncated
+
+
+def test_what_is_in_a_folder_that_was_made_inert_is_no_second_finding(root: Path) -> None:
+    one = watch(root)
+    one.begin()
+    (root / ".vscode").mkdir()
+    (root / ".vscode/mcp.json").write_text("{}")
+    (root / ".vscode/.envrc").write_text("x")
+    (line,) = one.check()
+    assert "VS Code" in line
+    assert one.check() == []
+
+
+def test_a_virtual_environment_of_a_command_stays(root: Path) -> None:
+    one = watch(root)
+    one.begin()
+    (root / ".venv/bin").mkdir(parents=True)
+    (root / ".venv/bin/python").write_text("x")
+    (root / ".npmrc").write_text("x")
+    assert one.check() == []
+
+
+def test_names_that_are_no_text_are_told_as_text(root: Path) -> None:
+    one = watch(root)
+    one.begin()
+    strange = os.fsencode(root) + b"/sub\xff\n\x1b"
+    os.makedirs(strange + b"/.vscode")
+    (root / "sub").mkdir()
+    os.symlink(b"/out\xff", os.fsencode(root) + b"/sub/.git")
+    said = "\n".join(one.check())
+    said.encode()
+    assert "sub\\xff\\x0a\\x1b/.vscode was written" in said
+    assert "/out\\xff" in said
+
+
+@pytest.mark.parametrize("name", ["COMMIT_EDITMSG", "rebase-merge/done", "rr-cache/x/postimage", "info/exclude"])
+def test_a_link_out_of_a_git_folder_is_made_inert_once(root: Path, tmp_path: Path, name: str) -> None:
+    one = watch(root)
+    one.begin()
+    path = root / ".git" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to(tmp_path / "outside")
+    assert len(one.check()) == 1
+    assert one.check() == []
+    assert not path.is_symlink()
