@@ -259,7 +259,16 @@ def happening(item: Event) -> str:
 
 
 class JsonFace(Face):
-    """One JSON object at the end, on standard output."""
+    """One JSON object at the end, on standard output; errors, and nothing else, on standard error."""
+
+    async def ended(self, end: RunEnded, session: str) -> None:
+        """Write on standard error why the run did not complete."""
+        if end.state != "completed":
+            await Out(2).write(f"hilum: {neutral(ending(end))}\n".encode(errors="backslashreplace"))
+
+    def failed(self, error: HilumError) -> None:
+        """Write code, message and hint on standard error."""
+        report(error.message, hint=error.hint, code=error.code)
 
     async def show(self, item: Event | Delta) -> None:
         """Write on standard error that the prompt was changed: nobody else would notice before the end."""

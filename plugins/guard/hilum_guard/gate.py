@@ -255,6 +255,7 @@ class Gate:
         also = f" ({call.shown})" if call.shown else ""
         for place, shown in call.reached:
             why = (self._governing(place, shown) if call.changes else "") or protected.secret(shown)
+            why = why or protected.linked_secret(place, shown)
             if why and not self._names(call.case.tool, shown):
                 scope = f"{call.case.tool}({exact_path(shown)})"
                 return ask(f"{shown}: {why}.{also}", scope=scope), "protected file"
@@ -350,7 +351,7 @@ class Gate:
 
     def secrets(self, call: Call) -> dict[str, str]:
         """Return the files of secrets that a command names, with what they are, but for those that a rule allows by name."""
-        from hilum_guard.protected import secret
+        from hilum_guard.protected import linked_secret, secret
 
         found: dict[str, str] = {}
         for effect in call.case.reach.effects:
@@ -359,7 +360,7 @@ class Gate:
                 continue
             if effect.kind == "delete" or (effect.kind == "read" and os.path.isdir(full)):
                 continue
-            why = secret(effect.path)
+            why = secret(effect.path) or linked_secret(Path(full), effect.path)
             if why and not any(self._names(tool, effect.path) for tool in ("read_file", "read")):
                 found[effect.path] = why
         return found

@@ -12,6 +12,7 @@ import attrs
 
 from hilum_guard import executed, repositories
 from hilum_guard.names import folded
+from hilum_guard.secret_names import original_names
 from hilum_guard.secret_paths import SKIPPED
 from hilum_guard.words import UNKNOWN, Word
 
@@ -66,7 +67,8 @@ def within(path: str, folder: str) -> bool:
 
 def is_secret(path: str) -> bool:
     """Whether a component of a path names what nobody should read by the way."""
-    return any(matches(p, SECRET_NAMES) and not NOT_SECRET.fullmatch(folded(p)) for p in path.split("/") if p)
+    names = [name for part in path.split("/") if part for name in original_names(part)]
+    return any(matches(name, SECRET_NAMES) and not NOT_SECRET.fullmatch(folded(name)) for name in names)
 
 
 def wide(pattern: str) -> bool:

@@ -11,8 +11,11 @@ from hilum import config_folder, data_folder
 from hilum_guard import executed, repositories
 from hilum_guard.names import folded
 from hilum_guard.places import NOT_SECRET, SECRET_NAMES, matches
+from hilum_guard.secret_names import original_names
+from hilum_guard.secret_paths import SecretFiles
 
 _SECRET_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud"})
+_FILES = SecretFiles()  # it remembers folders that did not change
 _SOURCE = tuple(
     ".py .pyi .js .mjs .ts .tsx .jsx .go .rs .java .kt .c .h .cpp .cs .rb .php .swift .md .rst .html .css".split()
 )
@@ -57,10 +60,33 @@ def secret(path: str) -> str:
     *folders, name = path.split("/")
     if any(folded(part) in _SECRET_FOLDERS for part in folders):
         return "files there hold keys and passwords"
-    low = folded(name)
-    if matches(name, SECRET_NAMES) and not NOT_SECRET.fullmatch(low) and not low.endswith(_SOURCE):
+    if any(map(_is_secret_name, original_names(name))):
         return f"{name} is a name for files with keys and passwords"
     return ""
+
+
+def _is_secret_name(name: str) -> bool:
+    low = folded(name)
+    return matches(name, SECRET_NAMES) and not NOT_SECRET.fullmatch(low) and not low.endswith(_SOURCE)
+
+
+def linked_secret(place: Path, path: str) -> str:
+    """Return why a file is read only after the user's approval: it is a hard link to a file of secrets. Blocks.
+
+    Args:
+        place: The file, resolved.
+        path: The same relative to the workspace.
+    """
+    root = str(place).removesuffix(f"/{path}")
+    try:
+        status = place.stat()
+    except (OSError, ValueError):
+        return ""
+    if root == str(place) or status.st_nlink < 2:
+        return ""
+    if str(place) not in _FILES.links(root):
+        return ""
+    return "it is another name (a hard link) of a file with keys and passwords"
 
 
 def hidden(place: Path, path: str) -> str:
@@ -70,7 +96,7 @@ def hidden(place: Path, path: str) -> str:
         place: The file, resolved.
         path: The same as it is shown: relative to the workspace.
     """
-    return "it is in hilum's own folders" if own(place) else secret(path)
+    return "it is in hilum's own folders" if own(place) else secret(path) or linked_secret(place, path)
 
 
 def governs_hilum(words: Sequence[str], cwd: str | None) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from hilum_guard import distant
+from hilum_guard import distant, indirect
 from hilum_guard import words as w
 from hilum_guard.expansion import EXPANSIONS, Expander
 from hilum_guard.grammar import Source, Unreadable
@@ -47,6 +47,8 @@ class Reader(Expander):
         doubts: Why the text as a whole is not harmless; empty if only the commands decide.
         git_settings: Settings that `git config` makes in the text, for the commands after it.
         unresolved: Commands whose sub-command cannot be told, each with the reason.
+        written: Files that the text writes, with their content; None where only the run would tell it.
+        copies: Names that the text gives to programs by links and copies, with what they are links or copies of.
     """
 
     def __init__(self, places: Places, cwd: str) -> None:
@@ -67,6 +69,8 @@ class Reader(Expander):
         self.depth = self.nested = self.steps = self.implied_depth = 0
         self.git_settings: list[tuple[str, str]] = []
         self.unresolved: list[tuple[Simple, str]] = []
+        self.written: dict[str, str | None] = {}
+        self.copies: dict[str, list[str]] = {}
         self.source: Source
 
     # -- texts -----------------------------------------------------------------------------------------------------
@@ -365,6 +369,7 @@ class Reader(Expander):
         if len(values) > w.MAX_FIELDS or len(values[0]) >= w.MAX_VALUE:
             values = (UNKNOWN,)
         self.state.variables[called] = values
+        indirect.assign(self, called, values[0])
         return called
 
     def run(self, simple: Simple) -> str | None:

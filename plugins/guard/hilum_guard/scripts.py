@@ -109,9 +109,9 @@ def _texts(simple: Simple, places: Places) -> Iterator[_Text]:
         if name in SHELLS or name in (".", "source"):
             at = operands_at(simple.words, "oO") if name in SHELLS else 1
             if at < len(simple.words) and not any(re.fullmatch(r"-\w*c\w*", x.value) for x in simple.words[1:at]):
-                yield from _script_file(os.path.join(cwd, simple.words[at].value), cwd, by_name=True)
+                yield from _script_file(os.path.join(cwd, simple.words[at].value), cwd)
         elif "/" in simple.words[0].value:
-            yield from _script_file(os.path.join(cwd, os.path.expanduser(simple.words[0].value)), cwd, by_name=False)
+            yield from _script_file(os.path.join(cwd, os.path.expanduser(simple.words[0].value)), cwd)
         elif name in _NPM:
             yield from _npm(simple, cwd)
         elif name in ("make", "gmake", "just"):
@@ -137,13 +137,14 @@ def _load(path: str) -> str | None:
         os.close(descriptor)
 
 
-def _script_file(path: str, cwd: str, *, by_name: bool) -> Iterator[_Text]:
+def _script_file(path: str, cwd: str) -> Iterator[_Text]:
     if path.startswith(("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/", "/lib/")):
         return
     text = _load(path)
     if text is None:
         return
-    if _SHEBANG.match(text) or (by_name and not text.startswith("#!")):
+    # Shells run a text that names no interpreter as a script of their own.
+    if _SHEBANG.match(text) or not text.startswith("#!"):
         yield _Text(text, cwd)
 
 
@@ -208,6 +209,8 @@ def _recipes(simple: Simple, cwd: str, *, just: bool) -> Iterator[_Text]:
         elif word in ("-f", "--file", "--makefile", "--justfile"):
             path = following
             skip = True
+        elif word.startswith("-f") and not just:
+            path = word[2:]
         elif word.startswith("-"):
             name, _, value = word.partition("=")
             path = value if name in ("--file", "--makefile", "--justfile") else path
@@ -217,7 +220,11 @@ def _recipes(simple: Simple, cwd: str, *, just: bool) -> Iterator[_Text]:
         else:
             goals.append(word)
     names = (path,) if path else _JUSTFILES if just else _MAKEFILES
-    text = next((found for name in names if (found := _load(os.path.join(folder, name))) is not None), None)
+    text = (
+        simple.stdin
+        if path in ("-", "/dev/stdin")
+        else next((found for name in names if (found := _load(os.path.join(folder, name))) is not None), None)
+    )
     if text is None:
         return
     rules, variables = _parse(text.replace("\\\n", " "), just=just)

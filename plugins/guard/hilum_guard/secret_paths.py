@@ -11,8 +11,11 @@ import stat
 import time
 import unicodedata
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from fnmatch import translate
 from functools import cache
+
+from hilum_guard.secret_names import original_names
 
 # Below the home folder.
 HOME = tuple(
@@ -135,16 +138,43 @@ class SecretFiles:
                     waiting.append((path, depth + 1))
 
     def of_workspace(self, root: str) -> Iterator[str]:
-        """Yield the files of a workspace whose names speak of secrets. Blocks."""
-        waiting = [root]
-        for _ in range(MAX_FOLDERS):
-            if not waiting:
-                return
-            folders, files = self._look(waiting.pop(0))
+        """Yield the files of a workspace whose names speak of secrets, and the hard links to them. Blocks."""
+        for _, files in self._folders(root):
             for path in files:
                 name = os.path.basename(path)
                 if is_hidden_name(name) or (is_private_name(name) and _is_private(path)):
                     yield path
+        yield from self.links(root)
+
+    def links(self, root: str) -> Iterator[str]:
+        """Yield the files of a workspace that are hard links to its files of secrets, by other names. Blocks."""
+        secrets: set[tuple[int, int]] = set()
+        for _, files in self._folders(root):
+            for path in files:
+                name = os.path.basename(path)
+                if (is_hidden_name(name) or is_private_name(name)) and (file := _linked_file(path)):
+                    secrets.add(file)
+        if not secrets:
+            return
+        # An entry of a folder has the number of its file, so that only the files found here are looked at.
+        numbers = {number for _, number in secrets}
+        for folder, _ in self._folders(root):
+            with suppress(OSError), os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.inode() not in numbers or is_hidden_name(entry.name) or is_private_name(entry.name):
+                        continue
+                    if _linked_file(entry.path) in secrets:
+                        yield entry.path
+
+    def _folders(self, root: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the folders of a workspace that are looked into, with what `_look` finds of files in each."""
+        waiting = [root]
+        for _ in range(MAX_FOLDERS):
+            if not waiting:
+                return
+            folder = waiting.pop(0)
+            folders, files = self._look(folder)
+            yield folder, files
             waiting += [path for path in folders if os.path.basename(path) not in SKIPPED]
 
     def _look(self, folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -174,6 +204,17 @@ class SecretFiles:
         return folders, files
 
 
+def _linked_file(path: str) -> tuple[int, int] | None:
+    """Return device and number of a regular file that has more than one name; None for any other."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink < 2:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def _is_private(path: str) -> bool:
     """Return whether a regular file can be read by its user alone."""
     try:
@@ -195,14 +236,16 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 def is_hidden_name(name: str) -> bool:
     """Return whether files of this name are hidden from commands."""
-    low = _folded(name)
-    return _pattern(_HIDDEN_NAMES).match(low) is not None and not _NO_SECRET.fullmatch(low)
+    return any(_is_named(_HIDDEN_NAMES, each) for each in original_names(_folded(name)))
 
 
 def is_private_name(name: str) -> bool:
     """Return whether files of this name are hidden where only the user may read them."""
-    low = _folded(name)
-    return _pattern(_PRIVATE_NAMES).match(low) is not None and not _NO_SECRET.fullmatch(low)
+    return any(_is_named(_PRIVATE_NAMES, each) for each in original_names(_folded(name)))
+
+
+def _is_named(patterns: tuple[str, ...], low: str) -> bool:
+    return _pattern(patterns).match(low) is not None and not _NO_SECRET.fullmatch(low)
 
 
 def _folded(name: str) -> str:

@@ -11,6 +11,7 @@ from hilum import config_folder, data_folder
 from hilum_guard.protected import secret
 from hilum_guard.rule_files import Rules
 from hilum_guard.rules import exact_path, fit_path, path_kinds
+from hilum_guard.secret_paths import SecretFiles
 
 
 def make_filter(rules: Rules, base: str, root: Path, catalog: Mapping[str, str]) -> Callable[[str], bool]:
@@ -32,12 +33,14 @@ def make_filter(rules: Rules, base: str, root: Path, catalog: Mapping[str, str])
             patterns.append(pattern)
     allowed = {rule.pattern for rule in rules.of("allow") if rule.tool in ("read_file", "read") and rule.pattern}
     own = tuple(_inside(root))
-    is_base_secret = base != "." and bool(secret(base))
+    links = frozenset(path[len(str(root)) + 1 :] for path in SecretFiles().links(str(root)))
+    is_base_secret = base != "." and (bool(secret(base)) or base in links)
 
     def is_withheld(path: str) -> bool:
         if own and path.startswith(own):
             return True
-        if not is_base_secret and secret(path) and path not in allowed and exact_path(path) not in allowed:
+        is_secret = not is_base_secret and (path in links or bool(secret(path)))
+        if is_secret and path not in allowed and exact_path(path) not in allowed:
             return True
         return any(fit_path(pattern, path, strict=False) for pattern in patterns)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from hilum_guard import distant
+from hilum_guard import distant, indirect
 from hilum_guard import words as w
 from hilum_guard.printed import printed
 from hilum_guard.programs import LAUNCHERS, PREFIXES, RUNNERS, SHELLS, later_starts, operands_at, program, rejoined
@@ -24,6 +24,7 @@ def follow(reader: Reader, simple: Simple) -> str | None:
     """Note a command and read on in what it runs; give what it would print, if that is known."""
     if not simple.words:
         reader.found.append(simple)
+        indirect.note_writes(reader, simple, None)
         return ""
     first, name = simple.words[0], program(simple.words[0])
     text = first.value
@@ -44,6 +45,7 @@ def follow(reader: Reader, simple: Simple) -> str | None:
     reader.found.append(simple)
     output = special(reader, simple) if special else printed(simple, name)
     _imply_others(reader, simple, name)
+    indirect.follow(reader, simple, name, output, before)
     if special is _prefix and len(reader.found) > before + 1:
         reader.found[before] = attrs.evolve(simple, wrapper=True)
     return output
@@ -77,6 +79,7 @@ def _prefix(reader: Reader, simple: Simple) -> str | None:
         variable, _, value = words[at].value.partition("=")
         reader.state.variables[variable] = (w.as_source(value),)
         reader.doubt(f"It sets {variable} for a command.")
+        indirect.assign(reader, variable, value)
         at += 1
     if name in {"watch", "hyperfine"} and at < len(words):
         return reader.read_nested(" ".join(x.value for x in words[at:]))
@@ -152,6 +155,8 @@ def _shell(reader: Reader, simple: Simple) -> str | None:
 
 def _script(reader: Reader, simple: Simple, script: str, rest: tuple[Word, ...]) -> str | None:
     text = reader.pipes.get(script)
+    if text is None and script.startswith("/dev/fd/") and script != "/dev/fd/0":
+        reader.note_unknown()  # the output of a command that only the run would tell
     if script in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"} or any(x.value == "-s" for x in simple.words):
         text = simple.stdin
         if text is None and not {"--version", "--help"} & {word.value for word in simple.words}:

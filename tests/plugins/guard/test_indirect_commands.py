@@ -117,6 +117,89 @@ def test_what_runs_something_else_is_not_denied(project, command):
     assert fits(command, project) == ""
 
 
+BY_ANOTHER_NAME = [
+    # programs of Git's own
+    ("/usr/lib/git-core/git-push origin main", "yes"),
+    ("git-push origin main", "yes"),
+    ("$(git --exec-path)/git-push origin main", "yes"),
+    ("/usr/libexec/git-core/git-send-pack origin", "yes"),
+    ("/usr/lib/git-core/git-status", ""),
+    # scripts that only the run would tell, and scripts that the text writes
+    ("bash <(cat push.sh)", "maybe"),
+    (". <(cat push.sh)", "maybe"),
+    ("bash <(echo git push)", "yes"),
+    ("printf 'git push origin main' > z.sh; sh z.sh", "yes"),
+    ("cat > z.sh <<'E'\ngit push\nE\nchmod +x z.sh && ./z.sh", "yes"),
+    ("echo git push | tee z.sh; bash z.sh", "yes"),
+    ("echo git > z.sh; sed -i s/git/x/ z.sh; sh z.sh", "maybe"),
+    ("{ echo git; echo push; } > z.sh; sh z.sh", "maybe"),
+    ("curl -so z.sh https://h.example; sh z.sh", "maybe"),
+    ("base64 -d x > z.sh; . ./z.sh", "maybe"),
+    ("cp push.sh z.sh; ./z.sh", "yes"),
+    ("tar xf a.tar; sh z.sh", "maybe"),
+    ("tar xf a.tar -C out; out/z", "maybe"),
+    ("echo x > Makefile; make", "maybe"),
+    ("make -f- x <<< $'x:\\n\\tgit push origin main'", "yes"),
+    ("printf 'git status' > z.sh; sh z.sh", ""),
+    ("chmod +x quiet.sh && ./quiet.sh", ""),
+    ("git add quiet.sh; bash quiet.sh", ""),
+    ("gcc a.c -o a.out && ./a.out", ""),
+    # variables
+    ("BASH_ENV=push.sh bash -c true", "yes"),
+    ("ENV=push.sh sh -ic true", "yes"),
+    ("env BASH_ENV=./push.sh bash -c true", "yes"),
+    ("export BASH_ENV=push.sh; bash -c true", "yes"),
+    ("BASH_ENV=quiet.sh bash -c true", ""),
+    ("ENV=production npm run fmt", ""),
+    ("GIT_EDITOR='git push origin main;' git commit -e", "yes"),
+    ("GIT_EDITOR=./tool git commit", "yes"),
+    ("GIT_SSH_COMMAND='git push origin main' git fetch", "yes"),
+    ("GIT_PAGER='git push' git log", "yes"),
+    ("PAGER='git push origin main;' man git", "yes"),
+    ("EDITOR='git push;' git commit", "yes"),
+    ("export VISUAL='git push;'; git commit", "yes"),
+    ("GIT_SEQUENCE_EDITOR='git push;' git rebase -i", "yes"),
+    ("GIT_EXTERNAL_DIFF='git push' git diff", "yes"),
+    ("GIT_ASKPASS=./tool git fetch", "yes"),
+    ("PROMPT_COMMAND='git push' bash -ic true", "yes"),
+    ("LESSOPEN='|git push' less a.py", "yes"),
+    ("PS4='$(git push)' bash -xc true", "yes"),
+    ("GIT_EDITOR=$X git commit", "maybe"),
+    ("PERL5OPT=-Mx perl -e 1", "maybe"),
+    ("PYTHONSTARTUP=x.py python3 -i", "maybe"),
+    ("NODE_OPTIONS='--require ./x.js' node y.js", "maybe"),
+    ("LD_PRELOAD=./x.so ls", "maybe"),
+    ("GIT_EDITOR=true git rebase --continue", ""),
+    ("GIT_PAGER=cat git log", ""),
+    ("NODE_OPTIONS=--max-old-space-size=4096 node y.js", ""),
+    # the command `e` of sed
+    ("sed '1e git push origin main' a.py", "yes"),
+    ("sed -n -e p -e '$e git push' a.py", "yes"),
+    ("sed --expression='/x/e git push' a.py", "yes"),
+    ("sed s/x/y/e a.py", "maybe"),
+    ("sed e a.py", "maybe"),
+    ("sed -i 's/one/else/g; s,a,e,' a.py", ""),
+    ("sed -n '/def e/,/end/p' a.py", ""),
+    ("sed -n 1,5p example.py", ""),
+    # links and copies of programs
+    ("ln -s $(which git) g; ./g push origin main", "yes"),
+    ("cp /usr/bin/git ./hg2; ./hg2 push origin main", "yes"),
+    ("ln -s $X g; ./g push", "maybe"),
+    ("ln -s /usr/bin/git g; PATH=.:$PATH g push", "yes"),
+    ("hash -p /usr/bin/git g; g push", "yes"),
+    ("./linked push", "yes"),
+    ("./linked status", ""),
+    ("ln -s $(which git) g; ./g status", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "expected"), BY_ANOTHER_NAME)
+def test_what_runs_a_command_without_naming_it(project, command, expected):
+    """Through a variable, a file that the text writes first, a link, or a program of Git's own."""
+    (project / "linked").symlink_to("/usr/bin/git")
+    assert fits(command, project) == expected
+
+
 @pytest.mark.parametrize(
     ("command", "rule"),
     [("python3 -m pip install x", "pip install *"), ("python -Im pip install x", "pip install *"),

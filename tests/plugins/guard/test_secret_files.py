@@ -117,3 +117,39 @@ def test_a_folder_whose_time_was_set_back_is_looked_into_again(tmp_path):
     (tmp_path / ".env").write_text("x")
     os.utime(tmp_path, (1, 1))
     assert list(files.of_workspace(str(tmp_path))) == [str(tmp_path / ".env")]
+
+
+@pytest.mark.parametrize(
+    "name", [".env~", ".env.bak", ".env.orig", "#.env#", ".env.swp", ".env.~1~", ".#.env", ".prod.env.swp"]
+)
+async def test_a_copy_that_an_editor_left_is_the_secret_file(bench, asked, name):
+    """It is asked for where a tool reads it, and left out of a search."""
+    kit = await bench(*PLUGINS, approve="auto", files={name: "KEY=correct-horse-7\n", "notes.txt": "n\n"})
+    event = await asked(kit, "read_file", path=name)
+    assert name in event.reason
+    assert (await kit.call("run_terminal_cmd", command="cat notes.txt")).text
+    root = str(kit.session.workspace.root)
+    if name != ".prod.env.swp":  # that one is hidden from commands where nobody else can read it
+        assert os.path.join(root, name) in set(SecretFiles().of_workspace(root))
+
+
+@pytest.mark.parametrize("name", ["notes.txt~", "environment.bak", "#notes#"])
+def test_a_copy_of_another_file_is_no_secret(name):
+    """Only the name of the file that it is a copy of counts."""
+    assert not hilum_guard.secret_file(name)
+
+
+async def test_a_hard_link_to_a_secret_file_is_the_secret_file(bench, asked):
+    """It has the same device and number, whatever its name is."""
+    kit = await bench(*PLUGINS, approve="auto", files={".env": "KEY=correct-horse-7\n", "a.txt": "a\n", "b.txt": "b\n"})
+    root = kit.session.workspace.root
+    os.link(root / ".env", root / "hard.txt")
+    os.link(root / "a.txt", root / "other.txt")
+    assert "hard link" in (await asked(kit, "read_file", path="hard.txt")).reason
+    assert "hard link" in (await asked(kit, "run_terminal_cmd", command="cat hard.txt")).reason
+    assert hilum_guard.hidden(root / "hard.txt", "hard.txt")
+    assert not hilum_guard.hidden(root / "other.txt", "other.txt")
+    is_withheld = kit.session.half(hilum_guard.Guard).withheld(".")
+    assert is_withheld("hard.txt")
+    assert not is_withheld("other.txt")
+    assert set(SecretFiles().of_workspace(str(root))) == {f"{root}/.env", f"{root}/hard.txt"}
