@@ -50,7 +50,7 @@ async def test_json_is_one_object_with_everything(cli, asks):
 @pytest.mark.parametrize("format", ["json", "stream-json"])
 async def test_the_result_names_the_secrets_that_were_taken_out_of_the_prompt(cli, format):
     """A program learns that the model got another text than it sent; a person reads it on standard error."""
-    async with cli.model("Done."):
+    async with cli.model("Done.", "Done."):
         done = await cli("run", "--output-format", format, "Use DB_PASSWORD=hunter2hunter2 there.")
         plain = await cli("run", "--output-format", format, "Nothing secret.")
     assert json.loads(done.out.splitlines()[-1])["redacted"] == ["ASSIGNMENT"]

@@ -259,7 +259,7 @@ def happening(item: Event) -> str:
 
 
 class JsonFace(Face):
-    """One JSON object at the end, on standard output; errors, and nothing else, on standard error."""
+    """One JSON object at the end, on standard output; errors and notes on the prompt on standard error."""
 
     async def ended(self, end: RunEnded, session: str) -> None:
         """Write on standard error why the run did not complete."""
