@@ -128,10 +128,11 @@ class Places:
         fits = fnmatch.fnmatchcase if glob else str.__eq__
         if any(fits(each, low) and each.count("/") == low.count("/") for each in SYSTEM):
             return f"the system folder {shown}"
+        # The home folder comes first: the workspace is usually below it, and what is only "above the workspace" is less.
+        if path != self.workspace and (within(self.home, path) or re.fullmatch(r"/(home|users)/[^/]+", low)):
+            return f"a home folder ({shown})"
         if within(self.workspace, path) or (glob and self._above(path)):
             return f"the workspace or a folder above it ({shown})"
-        if within(self.home, path) or re.fullmatch(r"/(home|users)/[^/]+", low):
-            return f"a home folder ({shown})"
         if ".git" in low.split("/")[-1:]:
             return f"the history in {shown}"
         if within(low, folded(self.home)) and os.path.basename(low) in {".ssh", ".gnupg", ".aws", ".config", ".local"}:

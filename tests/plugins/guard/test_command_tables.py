@@ -23,12 +23,6 @@ def judged(line, workspace):
     return judge_command(f"{text[:-4]}{home}" if text.endswith(" HOME") else text, workspace=workspace)
 
 
-@pytest.fixture(autouse=True)
-def file_in_the_home_folder():
-    """In an empty home folder, ``rm ~/*`` names no file."""
-    (Path.home() / "notes.txt").write_text("")
-
-
 @pytest.mark.parametrize("line", table("destructive"))
 def test_what_is_certainly_destructive_is_blocked(line, judged_workspace):
     """Also inside other commands, and in every disguise that reading can take off."""
