@@ -161,6 +161,8 @@ async def _execute(agent: Agent, state: CallState, place: Place) -> Output:
             await stack.enter_async_context(lock)
         if reason := session.hooks.refusal():  # a gate may have closed while the call waited for its turn
             raise ToolDenied(reason)
+        # A stop cannot cancel a wait that is already over. Without this check the tool would run up to its first await.
+        await trio.lowlevel.checkpoint_if_cancelled()
         seq = agent.emit(
             CallStarted(
                 call=wrap(state.to_run, prepared.call) if judged.rewritten_by else state.to_run,

@@ -164,6 +164,8 @@ async def attempt(agent: Agent) -> ModelFailed | None:
     Returns:
         The failure as logged, ``None`` when the model answered.
     """
+    # A stop may have come together with the end of the last wait, such as that of a hook. Then no request is sent.
+    await trio.lowlevel.checkpoint_if_cancelled()
     run, router = agent.run, agent.session.kernel.router
     agent.session.redaction.check()  # the answer would be withheld
     name, number, began = router.current(agent), run.attempt + 1, trio.current_time()

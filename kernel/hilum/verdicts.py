@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import msgspec
+import trio
 from hilum_hooks import Fault
 
 from hilum.arguments import encode_arguments, normalized, problem_of
@@ -180,6 +181,8 @@ async def _approve(agent: Agent, state: CallState, call: ToolCall, tool: Tool, v
 async def _ask(agent: Agent, state: CallState, call: ToolCall, tool: Tool, verdict: Verdict) -> ApprovalAnswered:
     """Ask the user; where nobody answers in time, that is written down as the answer."""
     session = agent.session
+    # A stop cannot cancel a gate that has already decided. Nobody is asked about a call of a stopped run.
+    await trio.lowlevel.checkpoint_if_cancelled()
     identity, seconds = os.urandom(6).hex(), session.options.approval_timeout
     with session.underway.approval(agent, identity, seconds) as opened:
         agent.emit(

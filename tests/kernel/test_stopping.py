@@ -4,9 +4,9 @@ import os
 
 import pytest
 import trio
-from hilum import Call, tool
+from hilum import Call, Mode, allow, ask, tool
 from hilum.errors import E_STOPPED
-from hilum.events import ApprovalAsked, CallDone, ModelStarted, PromptQueued, RunEnded, StateChanged
+from hilum.events import ApprovalAsked, CallDone, CallStarted, ModelStarted, PromptQueued, RunEnded, StateChanged
 from hilum.testing import open_bench, pause, plugin, say, use
 
 PLACES = ["model", "tool", "approval", "gather_context", "check_answer", "remind"]
@@ -240,3 +240,89 @@ async def test_a_call_that_is_stopped_has_run_for_its_time(bench, autojump_clock
         await run.wait()
     (done,) = kit.of(CallDone)
     assert done.seconds >= 2
+
+
+@pytest.mark.parametrize("verdict", [allow(), ask("It is questionable.")], ids=["allow", "ask"])
+async def test_nothing_begins_when_a_gate_decides_at_the_moment_of_a_stop(bench, verdict):
+    """The gate's verdict and the stop come together: the tool does not run, and the user is not asked."""
+    at_gate = trio.Event()
+    decided = trio.Event()
+    ran = []
+
+    @tool(risk="write")
+    async def work() -> str:
+        """Work."""
+        ran.append("work")
+        return "worked"
+
+    async def gate():
+        at_gate.set()
+        await decided.wait()
+        return verdict
+
+    kit = await bench(plugin("tools", work, on_tool_call=gate), answers=[use("work"), "ok"])
+    run = await kit.start("x")
+    with kit.guard():
+        await at_gate.wait()
+        # The gate's task is scheduled from now on, so the stop cannot cancel its wait any more.
+        decided.set()
+        run.stop()
+        ended = await run.wait()
+    assert ended.state == "stopped"
+    assert kit.results[0].code == E_STOPPED
+    assert ran == []
+    assert kit.of(CallStarted) == []
+    assert kit.of(ApprovalAsked) == []
+
+
+async def test_a_call_that_is_approved_at_the_moment_of_a_stop_does_not_run(bench):
+    """The user approves a call and stops the run before the call can begin: the stop decides."""
+    ran = []
+
+    @tool(risk="write")
+    async def work() -> str:
+        """Work."""
+        ran.append("work")
+        return "worked"
+
+    kit = await bench(plugin("tools", work), answers=[use("work"), "ok"], approve="ask_first")
+    run = await kit.start("x")
+    with kit.guard():
+        asked = await kit.wait_for(ApprovalAsked)
+        kit.session.answer(asked.id, True)
+        run.stop()
+        ended = await run.wait()
+    assert ended.state == "stopped"
+    assert kit.results[0].code == E_STOPPED
+    assert ran == []
+    assert kit.of(CallStarted) == []
+
+
+async def test_no_request_is_sent_when_the_prompt_is_composed_at_the_moment_of_a_stop(bench):
+    """The mode changed, so the prompt is composed again before a request: a stop meanwhile means that none is sent."""
+    composing = trio.Event()
+    go_on = trio.Event()
+    modes = []
+
+    @tool(risk="read")
+    async def work(call: Call) -> str:
+        """Work."""
+        call.session.set(mode="plan")
+        return "worked"
+
+    async def compose(agent):
+        modes.append(agent.mode.name)
+        if len(modes) > 1:
+            composing.set()
+            await go_on.wait()
+
+    kit = await bench(plugin("tools", work, build_prompt_layer=compose), answers=[use("work"), "ok"])
+    kit.session.modes["plan"] = Mode("plan")
+    run = await kit.start("x")
+    with kit.guard():
+        await composing.wait()
+        go_on.set()
+        run.stop()
+        ended = await run.wait()
+    assert ended.state == "stopped"
+    assert len(kit.of(ModelStarted)) == 1

@@ -88,8 +88,11 @@ class CallTrack(msgspec.Struct, eq=False):
 
     @property
     def same(self) -> tuple[str, str]:
-        """What is equal for calls that count as one: those that cannot be read do, for none of them can ever be run."""
-        return self.call.name, self.call.arguments if self.readable else "unreadable"
+        """What is equal for calls that count as one, however their JSON is spelled; no arguments are an empty object.
+
+        Those that cannot be read count as one, for none of them can ever be run.
+        """
+        return self.call.name, _one_spelling(self.arguments) if self.readable else "unreadable"
 
     @property
     def path(self) -> str:
@@ -294,6 +297,7 @@ class Checker:
             view.calls[call.id] = CallTrack(call, index, turn, [])
 
     def _on_approval_asked(self, event: ev.ApprovalAsked, view: AgentView) -> None:
+        self._must_run(event, view, f"a question about {event.call.name}")
         self._asked[event.id] = event
         track = view.calls.get(event.call.id)
         if track is None or track.done:
@@ -398,9 +402,7 @@ class Checker:
         elif track.code:
             view.failures.setdefault(same, []).append(track.code)
             path = track.arguments.get("path")
-            about = (
-                "" if track.code in WRONG_CALL else f"{path}" if track.call.name in WRITERS else track.call.arguments
-            )
+            about = "" if track.code in WRONG_CALL else f"{path}" if track.call.name in WRITERS else same[1]
             view.turns_failed.setdefault((track.call.name, about, track.code), set()).add(track.turn)
             view.same_results.pop(same, None)
         else:
@@ -422,7 +424,7 @@ class Checker:
     def _forget_stale(self, view: AgentView, path: object) -> None:
         """Reading a file anew makes another try of an edit worth while."""
         for same, codes in list(view.failures.items()):
-            if f'"{path}"' in same[1]:
+            if _one_spelling(path) in same[1]:
                 view.failures[same] = [code for code in codes if code not in CURED_BY_READING]
 
     def _on_round_ended(self, event: ev.RoundEnded, view: AgentView) -> None:
@@ -631,6 +633,11 @@ class Checker:
 def _all_texts(text: str) -> str:
     """Return JSON with the escapes taken out of it, those of JSON within JSON as well."""
     return text.replace("\\", "").replace("u00e4", "\u00e4")
+
+
+def _one_spelling(value: object) -> str:
+    """Return JSON that is the same for equal values."""
+    return json.dumps(value, sort_keys=True)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
