@@ -318,9 +318,16 @@ async def _checked(agent: Agent, call: ToolCall, result: ToolResult) -> ToolResu
         checked: ToolResult = await hooks.pipe("check_result", "result", agent=agent, call=call, result=result)
         if checked.call_id != result.call_id:
             raise ValueError("A plugin that checks results gave that of another call.")
-        # What cannot be read back must not be written: the log could not be opened any more.
-        if nesting(msgspec.json.encode(checked).decode()) > 2 * MAX_DEPTH:
-            raise ValueError(f"The result is nested more than {2 * MAX_DEPTH} levels deep.")
-        return checked
     except FAULTS as error:
         return _failure(call, "E_PLUGIN", f"{RESULT_WITHHELD}, which is a fault of a plugin. {error}")
+    # What cannot be read back must not be written: the log could not be opened any more.
+    try:
+        depth = nesting(msgspec.json.encode(checked).decode())
+    except FAULTS as error:
+        return _failure(
+            call, "E_PLUGIN", f"The result cannot be written to the log, which is a fault of its plugin. {error}"
+        )
+    if depth > 2 * MAX_DEPTH:
+        problem = f"The result is nested more than {2 * MAX_DEPTH} levels deep"
+        return _failure(call, "E_PLUGIN", f"{problem}, which is a fault of its plugin.")
+    return checked

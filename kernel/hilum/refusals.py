@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 MAX_NAMES = 10
 """Calls that are named as not done."""
+MAX_TARGET = 80
+"""Characters of what such a call was about."""
+_TARGETS = ("path", "command", "url", "query", "name")
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -40,7 +43,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
     """What counts of a call for whether its run had an effect.
 
     Attributes:
-        name: Name of the tool.
+        name: Name of the tool, and what the call was about.
         identity: Equal for calls of the same tool with the same arguments.
         denied: Whether it was denied because nobody was there to approve it.
         broken: Why a gate that is not in working order refused it; empty where none did.
@@ -60,13 +63,29 @@ class CallOutcome(msgspec.Struct, frozen=True):
         """Create it from a call and its result."""
         refused = result.code in (E_DENIED, E_PLUGIN) and any(text in result.text for text in GATE_TEXTS)
         return cls(
-            name=call.name,
+            name=_described(call),
             identity=hash((call.name, call.arguments)),
             denied=result.code == E_DENIED and UNATTENDED in result.text,
             broken=result.text.removeprefix(f"{result.code}: ") if refused else "",
             changed=not result.code and started is not None and started.risk != "read",
             succeeded=not result.code,
         )
+
+
+def _described(call: ToolCall) -> str:
+    """Return the name of a call's tool, with the path, command or address that it was about."""
+    try:
+        arguments = msgspec.json.decode(call.arguments or "{}")
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return call.name
+    if not isinstance(arguments, dict):
+        return call.name
+    for key in _TARGETS:
+        target = arguments.get(key)
+        if isinstance(target, str) and target:
+            shown = " ".join(target.split())
+            return f"{call.name} {shown[:MAX_TARGET]}"
+    return call.name
 
 
 def find_refusal(outcomes: Sequence[CallOutcome], approve: str) -> Refusal | None:
@@ -81,7 +100,7 @@ def find_refusal(outcomes: Sequence[CallOutcome], approve: str) -> Refusal | Non
         if len(broken) == len(outcomes):
             what = "No call was run."
         elif len(broken) == 1:
-            what = f"The call of {broken[0].name} was refused by a gate that is not working."
+            what = f"The call {broken[0].name} was refused by a gate that is not working."
         else:
             what = f"{len(broken)} calls were refused by a gate that is not working."
         return Refusal(

@@ -19,7 +19,7 @@ _RESULT = (
     '"model":"","state":"stopped","text":"","commentary":"","done":"","code":"E_STOPPED",'
     '"error":"Stopped before the run began.","hint":"","left":"",'
     f'"turns":0,"seconds":0.0,"usage":{_NO_TOKENS},"session_usage":{_NO_TOKENS},"session_runs":0,"calls":[],"agents":[],'
-    '"faults":[],"denied":0,"interrupted":[],"files_changed":null,"services":[],"exit_code":%d}\n'
+    '"faults":[],"denied":0,"interrupted":[],"redacted":[],"files_changed":null,"services":[],"exit_code":%d}\n'
 )
 
 

@@ -72,7 +72,7 @@ async def test_a_server_that_is_approved_in_the_session_serves_in_it(
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize(("kind", "trust"), [("headless", True), ("interactive", False)])
+@pytest.mark.parametrize(("kind", "trust"), [("headless", True), ("main", False)])
 async def test_nobody_is_asked_without_trust_or_without_a_terminal(
     servers: Opened, tmp_path: Path, project: Path, kind: str, trust: bool
 ) -> None:
